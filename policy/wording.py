@@ -1,0 +1,57 @@
+"""What a person reads: the text of a denial and of an admission warning."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policy.catalogue import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policy.model import JudgedHit
+
+# The API server cuts a warning at 256 bytes, and all of them once they pass 4096 together
+# (kubernetes apiserver pkg/endpoints/filters/warning.go).
+_WARNING_BYTES = 256
+_DENIALS_TOLD = 8
+
+# Why a hit that would be denied is only audited while a policy is being rolled out.
+AUDIT_MODE = "the policy has enforcement: audit"
+
+
+def denial(denied: Sequence[JudgedHit]) -> str:
+    """Return the text behind `admission webhook "..." denied the request: `: each fault, its place and its fix."""
+    lines = [f"{len(denied)} {'reason' if len(denied) == 1 else 'reasons'} by gpufence:"]
+    lines += [f"[{judged.hit.rule}] {_place(judged)}. Fix: {RULES[judged.hit.rule].fix}" for judged in denied[:_DENIALS_TOLD]]
+    if len(denied) > _DENIALS_TOLD:
+        lines.append(f"and {len(denied) - _DENIALS_TOLD} more: gpufence check -f FILE lists all of them")
+    return "\n".join(lines)
+
+
+def warning(judged: JudgedHit) -> str:
+    """Return the admission warning for a hit, or nothing.
+
+    Under `enforcement: audit` nothing is refused; the text then says what would be.
+    """
+    if judged.action == "warned":
+        return _cut(f"[{judged.hit.rule}] {_text(judged)}")
+    if judged.mode == "deny" and judged.because == AUDIT_MODE:
+        return _cut(f"[{judged.hit.rule}] would be denied: {_text(judged)}")
+    return ""
+
+
+def _text(judged: JudgedHit) -> str:
+    container = judged.hit.container
+    return f"container {container} {judged.hit.message}" if container else judged.hit.message
+
+
+def _place(judged: JudgedHit) -> str:
+    return f"{_text(judged)} (at {judged.hit.path})"
+
+
+def _cut(text: str) -> str:
+    raw = text.encode("utf-8", "replace")
+    if len(raw) <= _WARNING_BYTES:
+        return text
+    return raw[: _WARNING_BYTES - 3].decode("utf-8", "ignore") + "..."
