@@ -7,11 +7,12 @@ controller would recreate the pod without end). Only `decide` turns a case into 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from policy.model import Mode
+if TYPE_CHECKING:
+    from policy.model import Mode
 
 Severity = Literal["critical", "high", "medium", "low"]
 Family = Literal["visibility", "exposure", "attribution", "requests"]
@@ -52,7 +53,12 @@ class Rule(msgspec.Struct, frozen=True):
 
 def _exposure(severity_everywhere: Mode = "audit", gpu: Mode = "deny") -> tuple[Case, ...]:
     return (
-        Case("gpu", "the pod requests a GPU or asks for devices, or the container is a debug container", gpu, "deny"),
+        Case(
+            "gpu",
+            "the pod requests a GPU or asks for devices, or the container is a debug container",
+            gpu,
+            "deny",
+        ),
         Case("other", "any other pod", severity_everywhere, "deny"),
     )
 
@@ -66,8 +72,8 @@ GF101 = Rule(
     title="Container without a GPU request must carry NVIDIA_VISIBLE_DEVICES=void",
     severity="high",
     why=(
-        "Most CUDA images carry NVIDIA_VISIBLE_DEVICES=all. Under the NVIDIA runtime such a container sees every GPU of "
-        "the node although it requested none. Exactly one literal `void` in the spec beats the image."
+        "Most CUDA images carry NVIDIA_VISIBLE_DEVICES=all. Under the NVIDIA runtime such a container sees every GPU "
+        "of the node although it requested none. Exactly one literal `void` in the spec beats the image."
     ),
     source=f"{_TOOLKIT} internal/config/image/cuda_image.go; NVIDIA/k8s-device-plugin#61, #1605",
     fix="Nothing to do: the entry is added. To use a GPU, request one in resources.limits.",
@@ -79,8 +85,8 @@ GF102 = Rule(
     title="Container with a GPU request sets the visibility variable itself",
     severity="high",
     why=(
-        "The pod's value beats the one of the device plugin, so `all` reaches every GPU of the node and `void` switches "
-        "off the one that was paid for."
+        "The pod's value beats the one of the device plugin, so `all` reaches every GPU of the node and `void` "
+        "switches off the one that was paid for."
     ),
     source=f"{_ENV_MERGE} (pod env is appended after the plugin's); bottlerocket-os/bottlerocket#3718",
     fix="Remove the entry: the device plugin sets the variable to the devices that were allocated.",
@@ -173,8 +179,8 @@ GF109 = Rule(
     title="MIG configuration or monitoring rights by environment variable",
     severity="critical",
     why=(
-        "NVIDIA_MIG_CONFIG_DEVICES lets a container create and destroy slices, NVIDIA_MIG_MONITOR_DEVICES lets it watch "
-        "the processes of other slices."
+        "NVIDIA_MIG_CONFIG_DEVICES lets a container create and destroy slices, NVIDIA_MIG_MONITOR_DEVICES lets it "
+        "watch the processes of other slices."
     ),
     source=f"{_TOOLKIT} cmd/nvidia-container-runtime-hook/container_config.go",
     fix="Remove the variable; MIG layout is the platform's to change.",
@@ -219,15 +225,26 @@ GF113 = Rule(
     title="Extra visibility variable of this cluster's toolkit",
     severity="high",
     why=(
-        "Names in the toolkit's swarm-resource option replace NVIDIA_VISIBLE_DEVICES where they are present, so they are "
-        "treated exactly like it."
+        "Names in the toolkit's swarm-resource option replace NVIDIA_VISIBLE_DEVICES where they are present, so they "
+        "are treated exactly like it."
     ),
     source=f"{_TOOLKIT} internal/config/image/cuda_image.go:237-250",
     fix="Remove the entry; request GPUs in resources.limits.",
     cases=(
         Case("no-request", "the container requests no NVIDIA device", "fix", "fix", FIXABLE),
-        Case("request", "the container requests an NVIDIA device and sets a literal value", "fix", "fix", FIXABLE),
-        Case("reference", "the container requests an NVIDIA device and the value is not in the pod", "deny", "deny"),
+        Case(
+            "request",
+            "the container requests an NVIDIA device and sets a literal value",
+            "fix",
+            "fix",
+            FIXABLE,
+        ),
+        Case(
+            "reference",
+            "the container requests an NVIDIA device and the value is not in the pod",
+            "deny",
+            "deny",
+        ),
     ),
 )
 GF114 = Rule(
@@ -283,12 +300,20 @@ GF203 = Rule(
     title="hostPath to devices, the driver, the kubelet or the container runtime",
     severity="critical",
     why=(
-        "Device nodes, CDI directories and the sockets of kubelet and runtime each lead to GPUs that were not allocated. "
-        "A parent directory contains them."
+        "Device nodes, CDI directories and the sockets of kubelet and runtime each lead to GPUs that were not "
+        "allocated. A parent directory contains them."
     ),
     source="NVIDIA/k8s-device-plugin#342; kubernetes/website hostPath warning",
     fix="Remove the volume; devices come with the request, and no workload needs the runtime's sockets.",
-    cases=(*_exposure(), Case("audited-path", "only /dev/shm, /dev/infiniband or another path listed as audited", "audit", "audit")),
+    cases=(
+        *_exposure(),
+        Case(
+            "audited-path",
+            "only /dev/shm, /dev/infiniband or another path listed as audited",
+            "audit",
+            "audit",
+        ),
+    ),
 )
 GF204 = Rule(
     id="GF204",
@@ -326,8 +351,8 @@ GF207 = Rule(
     title="MPS pipe directory that was not allocated",
     severity="medium",
     why=(
-        "Whoever reaches the pipe of an MPS server shares its GPU. The device plugin mounts the directory by itself for "
-        "those who were given a share."
+        "Whoever reaches the pipe of an MPS server shares its GPU. The device plugin mounts the directory by itself "
+        "for those who were given a share."
     ),
     source="NVIDIA/k8s-device-plugin internal/plugin/mps.go:79",
     fix="Remove the volume and the variable; request a shared GPU resource.",
@@ -379,7 +404,7 @@ GF304 = Rule(
     family="attribution",
     title="Team name that cannot be a label value",
     severity="low",
-    why="Label values have at most 63 characters of a small alphabet; a pod with another value is refused by Kubernetes.",
+    why="Label values have at most 63 characters of a small alphabet; Kubernetes refuses a pod with another value.",
     source="kubernetes/kubernetes apimachinery pkg/util/validation",
     fix="Nothing to do: the label carries a short form, the annotation gpufence.io/team the full name.",
     cases=(Case("any", "any GPU pod", "fix", "fix", FIXABLE),),
@@ -390,7 +415,7 @@ GF401 = Rule(
     family="requests",
     title="Quantity that is not a whole number of devices",
     severity="medium",
-    why="Kubernetes counts devices in whole numbers; the API server would refuse the pod with a message about the resource.",
+    why="Kubernetes counts devices in whole numbers; the API server would refuse the pod with a less helpful message.",
     source="kubernetes/kubernetes pkg/apis/core/validation (extended resources)",
     fix="Write a whole number. For a part of a GPU request a MIG profile or a shared resource.",
     cases=(Case("any", "any container", "deny", "deny"),),
@@ -420,7 +445,10 @@ GF404 = Rule(
     family="requests",
     title="Request of a shape that cannot work",
     severity="low",
-    why="CUDA uses one MIG slice per process, and replicas of a time-sliced GPU are the same card: more than one is paid for and idle.",
+    why=(
+        "CUDA uses one MIG slice per process, and replicas of a time-sliced GPU are the same card: more than one is "
+        "paid for and idle."
+    ),
     source="NVIDIA MIG user guide; NVIDIA/k8s-device-plugin failRequestsGreaterThanOne",
     fix="Request one slice or one replica per container.",
     cases=(Case("any", "any container", "warn", "warn"),),
@@ -429,9 +457,35 @@ GF404 = Rule(
 RULES: dict[str, Rule] = {
     rule.id: rule
     for rule in (
-        GF101, GF102, GF103, GF104, GF105, GF106, GF107, GF108, GF109, GF110, GF111, GF112, GF113, GF114, GF115,
-        GF201, GF202, GF203, GF204, GF205, GF206, GF207,
-        GF301, GF302, GF303, GF304,
-        GF401, GF402, GF403, GF404,
+        GF101,
+        GF102,
+        GF103,
+        GF104,
+        GF105,
+        GF106,
+        GF107,
+        GF108,
+        GF109,
+        GF110,
+        GF111,
+        GF112,
+        GF113,
+        GF114,
+        GF115,
+        GF201,
+        GF202,
+        GF203,
+        GF204,
+        GF205,
+        GF206,
+        GF207,
+        GF301,
+        GF302,
+        GF303,
+        GF304,
+        GF401,
+        GF402,
+        GF403,
+        GF404,
     )
 }

@@ -90,7 +90,9 @@ def decision_digest(pod: PodView, policy: Policy, edits: Iterable[Edit]) -> str:
             if (edited := env.get((view.pointer, variable), ...)) is not ...:
                 owned.append(edited or "")
             elif variable in view.env_names:
-                owned += [str(entry.get("value", "<from>")) for entry in view.env if entry["name"] == variable]
+                owned += [
+                    str(entry.get("value", "<from>")) for entry in view.env if entry["name"] == variable
+                ]
             else:
                 owned.append("")
     if pod.whole:
@@ -100,7 +102,9 @@ def decision_digest(pod: PodView, policy: Policy, edits: Iterable[Edit]) -> str:
     return f"{policy.version}.{digest}"
 
 
-def _collect(pod: PodView, policy: Policy, context: Context, *, final: bool) -> tuple[Facts, Team | None, list[RuleHit]]:
+def _collect(
+    pod: PodView, policy: Policy, context: Context, *, final: bool
+) -> tuple[Facts, Team | None, list[RuleHit]]:
     facts = facts_of(pod, policy)
     hits = visibility_hits(facts, policy, context)
     hits += exposure_hits(facts, policy, context)
@@ -141,18 +145,24 @@ def _judge(
     exception = _exception(hit, pod, policy, context)
     if exception is not None:
         until = exception.expires.date().isoformat()
-        return JudgedHit(hit, mode, "audited", f"exception {exception.name} until {until}: {exception.reason}")
+        return JudgedHit(
+            hit, mode, "audited", f"exception {exception.name} until {until}: {exception.reason}"
+        )
     if not policy.enforce:
         return JudgedHit(hit, mode, "audited", AUDIT_MODE)
     if mode == "fix" and not can_fix:
-        return JudgedHit(hit, mode, "denied", "it was fixed at mutation, or should have been, and is not in the final pod")
+        return JudgedHit(
+            hit, mode, "denied", "it was fixed at mutation, or should have been, and is not in the final pod"
+        )
     return JudgedHit(hit, mode, _ACTIONS[mode])
 
 
 def _unfixed(result: JudgedHit) -> JudgedHit:
     if result.action != "fixed":
         return result
-    return JudgedHit(result.hit, result.mode, "audited", "would be fixed; the pod is denied for another reason")
+    return JudgedHit(
+        result.hit, result.mode, "audited", "would be fixed; the pod is denied for another reason"
+    )
 
 
 def mode_of(hit: RuleHit, policy: Policy, context: Context) -> Mode:

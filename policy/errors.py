@@ -1,11 +1,11 @@
 """The error tree: each branch says whose fault it is and therefore who can mend it.
 
-    GpufenceError
-    ├── CallerError        what was sent or typed is unusable
-    │   └── MalformedPod   a field of the pod has the wrong JSON type
-    ├── PolicyError        the GpuPolicy has problems; carries all of them
-    ├── WorldError         a file, socket, certificate or peer is not as it must be
-    └── InternalError      a promise of our own was broken; please report it
+GpufenceError
+├── CallerError        what was sent or typed is unusable
+│   └── MalformedPod   a field of the pod has the wrong JSON type
+├── PolicyError        the GpuPolicy has problems; carries all of them
+├── WorldError         a file, socket, certificate or peer is not as it must be
+└── InternalError      a promise of our own was broken; please report it
 """
 
 from __future__ import annotations
@@ -57,5 +57,12 @@ class InternalError(GpufenceError):
 def _json_type(value: object) -> str:
     if value is None:
         return "null"
-    names = {bool: "a boolean", str: "a string", int: "a number", float: "a number", list: "a list", dict: "an object"}
+    names = {
+        bool: "a boolean",
+        str: "a string",
+        int: "a number",
+        float: "a number",
+        list: "a list",
+        dict: "an object",
+    }
     return names.get(type(value), type(value).__name__)

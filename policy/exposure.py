@@ -71,7 +71,7 @@ class _CaseOf:
         return self._pod_case
 
     def container(self, container: ContainerFacts) -> str:
-        """Return the case for one container. A debug container is `gpu`: it has no requests, and its pod may be unknown."""
+        """Return the case of one container: `gpu` for a debug container, whose pod may be unknown."""
         return "gpu" if container.view.kind == "ephemeral" else self.pod()
 
 
@@ -79,7 +79,13 @@ def _container_hits(container: ContainerFacts, case: _CaseOf) -> Iterator[RuleHi
     view = container.view
     if view.privileged:
         path = view.pointer + "/securityContext/privileged"
-        yield RuleHit("GF201", case.container(container), "is privileged: every GPU of the node is open to it", path, view.name)
+        yield RuleHit(
+            "GF201",
+            case.container(container),
+            "is privileged: every GPU of the node is open to it",
+            path,
+            view.name,
+        )
     for index, capability in enumerate(view.capabilities):
         if capability.upper().removeprefix("CAP_") in _ADMIN_CAPABILITIES:
             path = f"{view.pointer}/securityContext/capabilities/add/{index}"
@@ -92,9 +98,16 @@ def _container_hits(container: ContainerFacts, case: _CaseOf) -> Iterator[RuleHi
 
 def _host_namespaces(pod: PodView, case: _CaseOf) -> Iterator[RuleHit]:
     if pod.flag("hostPID"):
-        yield RuleHit("GF204", case.pod(), "hostPID shows the processes of every tenant of the node", "/spec/hostPID")
+        yield RuleHit(
+            "GF204", case.pod(), "hostPID shows the processes of every tenant of the node", "/spec/hostPID"
+        )
     if pod.flag("hostIPC"):
-        yield RuleHit("GF205", case.pod(), "hostIPC shares the memory of MPS and NCCL clients of the node", "/spec/hostIPC")
+        yield RuleHit(
+            "GF205",
+            case.pod(),
+            "hostIPC shares the memory of MPS and NCCL clients of the node",
+            "/spec/hostIPC",
+        )
 
 
 def _host_paths(pod: PodView, policy: Policy, case: _CaseOf) -> Iterator[RuleHit]:
@@ -107,7 +120,9 @@ def _host_paths(pod: PodView, policy: Policy, case: _CaseOf) -> Iterator[RuleHit
             message = f"volume {shown(volume)} mounts {shown(path)} of the node"
             yield RuleHit("GF203", "audited-path", message, pointer)
         elif guarded := _guarded(path, policy):
-            message = f"volume {shown(volume)} mounts {shown(path)} of the node, which {_relation(path, guarded)}"
+            message = (
+                f"volume {shown(volume)} mounts {shown(path)} of the node, which {_relation(path, guarded)}"
+            )
             yield RuleHit("GF203", case.pod(), message, pointer)
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from policy.gpu import SHARING_PROVIDERS
-from policy.pod import ContainerView, PodView
 from policy.quantity import parse_quantity
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from policy.gpu import SharingProvider
     from policy.model import Policy, ResourceGroup, Vendor
+    from policy.pod import ContainerView, PodView
 
 
 class DeviceRequest(msgspec.Struct, frozen=True, gc=False):
@@ -59,7 +60,11 @@ def facts_of(pod: PodView, policy: Policy) -> Facts:
     """Work out the rights of each container of the pod."""
     provided = provided_container(pod, policy)
     containers = tuple([_container_facts(view, policy, view.name == provided) for view in pod.containers])
-    everyone = containers if pod.whole else tuple(_container_facts(v, policy, v.name == provided) for v in pod.all_containers)
+    everyone = (
+        containers
+        if pod.whole
+        else tuple(_container_facts(v, policy, v.name == provided) for v in pod.all_containers)
+    )
     requests_device = any([facts.requests or facts.provided for facts in everyone])
     return Facts(pod, containers, requests_device or pod.has_claims(), requests_device)
 

@@ -110,9 +110,9 @@ NOT_GPU = (
 # kubernetes-sigs/dra-driver-nvidia-gpu deployments/helm/.../deviceclass-*.yaml
 DEVICE_CLASSES = ("gpu.nvidia.com", "mig.nvidia.com", "vfio.gpu.nvidia.com")
 
-# Pod annotations that a runtime or an NRI plugin reads as a device request: CDI (NCT api/config/v1 annotation-prefixes),
-# NVIDIA's NRI plugin (NCT cmd/nvidia-ctk-installer/.../nri/plugin.go:42,100-125), GKE's NRI device injector. An entry
-# ending in "/" or "." is a prefix, any other is a domain: the key itself and everything below "<domain>/".
+# Pod annotations that a runtime or an NRI plugin reads as a device request: CDI (NCT api/config/v1), NVIDIA's NRI
+# plugin (NCT cmd/nvidia-ctk-installer/.../nri/plugin.go:42,100-125), GKE's NRI device injector. An entry ending in
+# "/" or "." is a prefix, any other is a domain: the key itself and everything below "<domain>/".
 DEVICE_ANNOTATIONS = ("cdi.k8s.io/", "nvidia.cdi.k8s.io", "devices.gke.io/container.")
 
 RUNTIME_CLASSES = ("nvidia", "nvidia-cdi", "nvidia-legacy", "nvidia-experimental")

@@ -15,7 +15,6 @@ from policy.doubts import doubts
 from policy.errors import PolicyError
 from policy.labels import as_label
 from policy.model import Exemption, Policy, QueueBinding, ResourceGroup, RuleException, RuleSetting, Team
-from policy.problems import Problem  # noqa: TC001 - msgspec reads the annotations of Loaded
 from policy.schema import Document, ExemptionSpec
 from policy.selectors import NamespaceSelector, Patterns, Requirement
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
+    from policy.problems import Problem
     from policy.schema import ExceptionSpec, LabelSelector, RuleSpec, Spec, TeamSpec
 
 _DIGITS_OF_VERSION = 12

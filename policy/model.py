@@ -6,13 +6,15 @@ tenth of a microsecond each (a frozen dataclass: about one; `make bench` shows t
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from policy.selectors import NamespaceSelector, Patterns
 from policy.unreadable import Unreadable
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 Mode = Literal["fix", "deny", "warn", "audit", "off"]
 Action = Literal["fixed", "denied", "warned", "audited"]
@@ -112,8 +114,10 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class ResourceGroup(msgspec.Struct, frozen=True):
-    """Resource names of one vendor. `devices` mean devices and are counted; `attributes` (gpumem, gpucores, ...)
-    describe a share of one: they are a GPU request, but no quantity of devices.
+    """Resource names of one vendor.
+
+    `devices` mean devices and are counted; `attributes` (gpumem, gpucores, ...) describe a share of one: they are a
+    GPU request, but no quantity of devices.
     """
 
     vendor: Vendor

@@ -24,7 +24,7 @@ def node_path(path: str) -> str:
 
 def within(path: str, root: str) -> bool:
     """Whether a cleaned path is the root or below it."""
-    return path == root or root == "/" or path.startswith(root + "/")
+    return root in (path, "/") or path.startswith(root + "/")
 
 
 def touches(path: str, guarded: str) -> bool:

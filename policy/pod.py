@@ -51,7 +51,9 @@ class ContainerView:
         # Every test for None saves a call, on a path that is walked for each container of each pod of the cluster.
         self.env, self.env_names = _NO_ENV if raw.get("env") is None else _env(raw, pointer)
         self.env_from = _NO_OBJECTS if raw.get("envFrom") is None else _objects(raw, "envFrom", pointer)
-        self.mounts = _NO_OBJECTS if raw.get("volumeMounts") is None else _objects(raw, "volumeMounts", pointer)
+        self.mounts = (
+            _NO_OBJECTS if raw.get("volumeMounts") is None else _objects(raw, "volumeMounts", pointer)
+        )
         unread = kind == "ephemeral" or raw.get("resources") is None  # debug containers may have no resources
         self.resources = () if unread else _resources(raw, pointer)
         self.privileged, self.capabilities = (
@@ -97,7 +99,9 @@ class PodView:
         self.annotations = _string_map(self.metadata, "annotations", "/metadata")
         # `serviceAccount` is the deprecated alias, which the API server copies to the other (core/v1 conversion.go).
         self.service_account = (
-            _text(self.spec, "serviceAccountName", "/spec") or _text(self.spec, "serviceAccount", "/spec") or "default"
+            _text(self.spec, "serviceAccountName", "/spec")
+            or _text(self.spec, "serviceAccount", "/spec")
+            or "default"
         )
         self.controlled = controlled or controller_of(self.metadata) is not None
         self.all_containers = all_containers
@@ -235,7 +239,9 @@ def _resources(raw: Raw, pointer: str) -> tuple[tuple[str, Any], ...]:
         requests = _object(resources, "requests", pointer)
         if requests == limits:
             return tuple(found)
-        found += [(name, value) for name, value in requests.items() if "/" in name and limits.get(name) != value]
+        found += [
+            (name, value) for name, value in requests.items() if "/" in name and limits.get(name) != value
+        ]
     return tuple(found)
 
 

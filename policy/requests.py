@@ -69,14 +69,15 @@ def _count(container: ContainerFacts, patterns: Patterns) -> int:
 def _quantities(container: ContainerFacts) -> Iterator[RuleHit]:
     for request in container.requests:
         if request.amount is None or not is_whole(request.amount):
-            message = f"{request.resource}: {shown(request.written)} is not a whole number of devices"
+            message = f"requests {shown(request.written)} of {request.resource}, which is not a whole number of devices"
             yield RuleHit("GF401", "any", message, _pointer(container, request), container.view.name)
 
 
 def _grants(container: ContainerFacts, team: Team, granted: Patterns) -> Iterator[RuleHit]:
+    names = ", ".join(granted.written)
     for request in container.requests:
         if not granted.match(request.resource):
-            message = f"{request.resource} is not granted to team {team.name}; granted: {', '.join(granted.written)}"
+            message = f"requests {request.resource}, not granted to team {team.name}; granted: {names}"
             yield RuleHit("GF403", "any", message, _pointer(container, request), container.view.name)
 
 

@@ -44,7 +44,9 @@ def _claims(team: Team, pod: PodView, context: Context) -> bool:
 
 
 def _selector_claims(team: Team, context: Context) -> bool:
-    return any(selector.match(context.namespace, context.namespace_labels) is True for selector in team.selectors)
+    return any(
+        selector.match(context.namespace, context.namespace_labels) is True for selector in team.selectors
+    )
 
 
 def _queue_claims(team: Team, pod: PodView, namespace: str) -> bool:
@@ -66,11 +68,14 @@ def unknown_labels_note(policy: Policy, context: Context) -> str:
     unsure = [
         team.name
         for team in policy.teams
-        if any(isinstance(selector.match(context.namespace, labels), Unreadable) for selector in team.selectors)
+        if any(
+            isinstance(selector.match(context.namespace, labels), Unreadable) for selector in team.selectors
+        )
     ]
     if not unsure:
         return ""
-    return f"the labels of namespace {context.namespace} are unknown ({labels.reason}): not compared with {', '.join(unsure)}"
+    teams = ", ".join(unsure)
+    return f"the labels of namespace {context.namespace} are unknown ({labels.reason}): not compared with {teams}"
 
 
 def attribution_hits(facts: Facts, team: Team | None, *, final: bool) -> list[RuleHit]:
@@ -80,7 +85,9 @@ def attribution_hits(facts: Facts, team: Team | None, *, final: bool) -> list[Ru
     if team is None and facts.requests_gpu:
         case = "request" if facts.requests_device else "claim"
         what = "requests a GPU" if facts.requests_device else "has a resource claim"
-        hits.append(RuleHit("GF301", case, f"the pod {what}, and no team of the policy claims it", "/metadata"))
+        hits.append(
+            RuleHit("GF301", case, f"the pod {what}, and no team of the policy claims it", "/metadata")
+        )
     hits += _claimed_labels(facts, team)
     if facts.requests_gpu and TEAM_LABEL not in pod.labels:
         if final:
@@ -121,7 +128,13 @@ def _long_names(team: Team | None, pod: PodView) -> Iterator[RuleHit]:
     for key, value, full in _owned_labels(team):
         if value != full and pod.labels.get(key) is None:
             message = f"{key} {shown(full)!r} is no label value; the pod carries {value}"
-            yield RuleHit("GF304", "any", message, "/metadata/labels/" + escape(key), edits=(MetaEdit("labels", key, value),))
+            yield RuleHit(
+                "GF304",
+                "any",
+                message,
+                "/metadata/labels/" + escape(key),
+                edits=(MetaEdit("labels", key, value),),
+            )
 
 
 def label_of(team: Team | None) -> str:
@@ -177,6 +190,10 @@ def update_hits(old: PodView, new: PodView, team: Team | None) -> list[RuleHit]:
         if after == before or (after is not None and after == expected.get(key)):
             continue
         change = "removes it" if after is None else f"sets {shown(after)}"
-        message = f"the pod has {key}={shown(before)}; the update {change}" if before is not None else f"the update {change} as {key}"
+        message = (
+            f"the pod has {key}={shown(before)}; the update {change}"
+            if before is not None
+            else f"the update {change} as {key}"
+        )
         hits.append(RuleHit("GF303", "any", message, "/metadata/labels/" + escape(key)))
     return hits

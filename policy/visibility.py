@@ -69,7 +69,11 @@ def _without_request(view: ContainerView, variable: str) -> list[RuleHit]:
     extra = variable != VISIBLE_DEVICES
     if not entries:
         message = f"requests no GPU and leaves {variable} to its image, which often says `all`; set to void"
-        return [RuleHit("GF113" if extra else "GF101", "no-request", message, view.pointer + "/env", view.name, edits)]
+        return [
+            RuleHit(
+                "GF113" if extra else "GF101", "no-request", message, view.pointer + "/env", view.name, edits
+            )
+        ]
     hits = []
     for index, entry in entries:
         rule, message = _fault_without_request(entry, variable)
@@ -102,7 +106,15 @@ def _with_request(container: ContainerFacts, variable: str) -> list[RuleHit]:
             if container.provided and _from_config_map(entry):
                 continue  # how the provider hands over its share (KAI pkg/binder/common/gpu_access.go)
             message = f"requests a GPU, and takes {variable} from {_origin(entry)}, which no check can know"
-            hits.append(RuleHit("GF113" if extra else "GF104", "reference" if extra else "request", message, path, view.name))
+            hits.append(
+                RuleHit(
+                    "GF113" if extra else "GF104",
+                    "reference" if extra else "request",
+                    message,
+                    path,
+                    view.name,
+                )
+            )
         else:
             message = f"requests a GPU, and sets {variable}={shown(entry.get('value'))} over its allocation; removed"
             edits = (EnvEdit(view.pointer, variable, None),)
@@ -121,7 +133,9 @@ def _env_from(container: ContainerFacts, policy: Policy) -> Iterator[RuleHit]:
             message = f"takes all keys of {_env_source(source)}: one named {VISIBLE_DEVICES} would beat the allocation"
             yield RuleHit("GF105", "no-prefix", message, path, view.name)
         elif started := _names_started_by(prefix, policy):
-            message = f"prefix {shown(prefix)} and a key of {_env_source(source)} can make {started}"
+            message = (
+                f"puts {shown(prefix)} before each key of {_env_source(source)}: that can make {started}"
+            )
             yield RuleHit("GF105", "split-prefix", message, path + "/prefix", view.name)
 
 
@@ -142,7 +156,9 @@ def _reserved_variables(container: ContainerFacts, policy: Policy) -> Iterator[R
         message = _EFFECTS[reserved.effect](container, entry, policy)
         if message:
             case = "request" if reserved.rule == "GF115" else "any"
-            yield RuleHit(reserved.rule, case, f"{name} {message}", f"{view.pointer}/env/{index}", view.name)
+            yield RuleHit(
+                reserved.rule, case, f"sets {name}, which {message}", f"{view.pointer}/env/{index}", view.name
+            )
 
 
 def _mig_rights(_container: ContainerFacts, entry: dict[str, Any], _policy: Policy) -> str:
@@ -164,7 +180,7 @@ def _capabilities(_container: ContainerFacts, entry: dict[str, Any], policy: Pol
         return "takes its value from elsewhere, which no check can know"
     names = {name.strip() for name in (entry.get("value") or "").split(",")} - {""}
     outside = sorted(names - policy.driver_capabilities)
-    return f"asks for {', '.join(outside)}, outside the allow list" if outside else ""
+    return f"asks for {shown(', '.join(outside))}, outside the allow list" if outside else ""
 
 
 def _requirements(_container: ContainerFacts, entry: dict[str, Any], _policy: Policy) -> str:
@@ -192,7 +208,9 @@ def _device_mounts(view: ContainerView) -> Iterator[RuleHit]:
         path = mount.get("mountPath")
         if isinstance(path, str) and is_device_mount(path):
             message = f"mounts {shown(path)}, which the NVIDIA toolkit reads as a device request"
-            yield RuleHit("GF108", "any", message, f"{view.pointer}/volumeMounts/{index}/mountPath", view.name)
+            yield RuleHit(
+                "GF108", "any", message, f"{view.pointer}/volumeMounts/{index}/mountPath", view.name
+            )
 
 
 def is_device_mount(path: str) -> bool:

@@ -23,7 +23,10 @@ AUDIT_MODE = "the policy has enforcement: audit"
 def denial(denied: Sequence[JudgedHit]) -> str:
     """Return the text behind `admission webhook "..." denied the request: `: each fault, its place and its fix."""
     lines = [f"{len(denied)} {'reason' if len(denied) == 1 else 'reasons'} by gpufence:"]
-    lines += [f"[{judged.hit.rule}] {_place(judged)}. Fix: {RULES[judged.hit.rule].fix}" for judged in denied[:_DENIALS_TOLD]]
+    lines += [
+        f"[{judged.hit.rule}] {_place(judged)}. Fix: {RULES[judged.hit.rule].fix}"
+        for judged in denied[:_DENIALS_TOLD]
+    ]
     if len(denied) > _DENIALS_TOLD:
         lines.append(f"and {len(denied) - _DENIALS_TOLD} more: gpufence check -f FILE lists all of them")
     return "\n".join(lines)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jsonpatch
 import pytest
@@ -14,6 +13,9 @@ from policy.load import load_policy
 from policy.model import Context, Decision, Policy
 from policy.pod import PodView, ephemeral_view, pod_view
 from policy.unreadable import Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 VISION = {"name": "vision", "namespaces": ["vision", "vision-*"]}
@@ -25,7 +27,9 @@ class Judge:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
 
-    def context(self, namespace: str, user: str, groups: tuple[str, ...], labels: dict[str, str] | None) -> Context:
+    def context(
+        self, namespace: str, user: str, groups: tuple[str, ...], labels: dict[str, str] | None
+    ) -> Context:
         known = labels if labels is not None else Unreadable("the test gave none")
         return Context(namespace, NOW, known, user, groups)
 

@@ -30,7 +30,9 @@ def test_baseline_records_exposure_of_ordinary_software(judge, pod_with, rules, 
 
 
 @pytest.mark.parametrize("rule", EXPOSURES)
-def test_baseline_refuses_exposure_of_a_pod_that_asks_for_devices_without_a_request(judge, pod_with, rules, rule):
+def test_baseline_refuses_exposure_of_a_pod_that_asks_for_devices_without_a_request(
+    judge, pod_with, rules, rule
+):
     pod = pod_with(env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "0"}], **EXPOSURES[rule])
     assert rules(judge(pod), "denied") == {rule}
 
@@ -59,7 +61,10 @@ def test_sys_admin_is_found_in_every_spelling(judge, pod_with, rules, name):
 
 @pytest.mark.parametrize("name", ["SYS_ADMINS", "NET_ADMIN", "SYS_PTRACE"])
 def test_other_capabilities_are_no_matter_of_gpus(judge, pod_with, rules, name):
-    assert rules(judge(pod_with(gpus=1, securityContext={"capabilities": {"add": [name], "drop": ["ALL"]}}))) == set()
+    assert (
+        rules(judge(pod_with(gpus=1, securityContext={"capabilities": {"add": [name], "drop": ["ALL"]}})))
+        == set()
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,7 +98,10 @@ def test_a_host_path_at_below_or_above_a_guarded_path_is_refused_for_gpu_pods(ju
     assert rules(judge(pod_with(gpus=1, **host_path(path))), "denied") == {"GF203"}
 
 
-@pytest.mark.parametrize("path", ["/data", "/devices", "/var/log", "/home/kubernetes/bin/nvidia", "/sys", "/tmp", "/procs", "/lib64"])
+@pytest.mark.parametrize(
+    "path",
+    ["/data", "/devices", "/var/log", "/home/kubernetes/bin/nvidia", "/sys", "/tmp", "/procs", "/lib64"],
+)
 def test_other_host_paths_are_left_alone(judge, pod_with, rules, path):
     assert rules(judge(pod_with(gpus=1, **host_path(path)))) == set()
 
@@ -140,5 +148,8 @@ def test_the_mps_variable_is_a_warning(judge, pod_with, rules):
 def test_a_debug_container_of_an_unknown_pod_is_judged_as_if_its_pod_had_a_gpu(judge, rules):
     from policy.pod import ephemeral_view
 
-    new = {"kind": "EphemeralContainers", "ephemeralContainers": [{"name": "d", "securityContext": {"privileged": True}}]}
+    new = {
+        "kind": "EphemeralContainers",
+        "ephemeralContainers": [{"name": "d", "securityContext": {"privileged": True}}],
+    }
     assert rules(judge(ephemeral_view(new, None)), "denied") == {"GF201"}

@@ -6,10 +6,9 @@ import pytest
 
 from policy.catalogue import RULES
 from policy.decide import mutate
-from policy.model import Context, RuleHit
+from policy.model import Context, JudgedHit, RuleHit
 from policy.pod import pod_view
 from policy.wording import denial, warning
-from policy.model import JudgedHit
 
 PRIVILEGED = {"securityContext": {"privileged": True}, "gpus": 1}
 EXCEPTION = {
@@ -23,7 +22,9 @@ EXCEPTION = {
 
 
 def test_a_mode_of_the_policy_beats_the_profile(judge_with, pod_with, rules):
-    assert rules(judge_with(rules=[{"rule": "GF201", "mode": "warn"}])(pod_with(**PRIVILEGED)), "warned") == {"GF201"}
+    assert rules(judge_with(rules=[{"rule": "GF201", "mode": "warn"}])(pod_with(**PRIVILEGED)), "warned") == {
+        "GF201"
+    }
 
 
 def test_a_rule_that_is_off_leaves_no_trace(judge_with, pod_with):
@@ -33,7 +34,10 @@ def test_a_rule_that_is_off_leaves_no_trace(judge_with, pod_with):
 
 
 def test_the_first_setting_that_fits_the_namespace_wins(judge_with, pod_with, rules):
-    settings = [{"rule": "GF201", "mode": "audit", "namespaces": ["lab-*"]}, {"rule": "GF201", "mode": "warn"}]
+    settings = [
+        {"rule": "GF201", "mode": "audit", "namespaces": ["lab-*"]},
+        {"rule": "GF201", "mode": "warn"},
+    ]
     judge = judge_with(rules=settings)
     assert rules(judge(pod_with(**PRIVILEGED), namespace="lab-1"), "audited") == {"GF201"}
     assert "GF201" in rules(judge(pod_with(**PRIVILEGED)), "warned")
@@ -66,7 +70,13 @@ def test_what_can_be_fixed_can_be_refused_instead(judge_with, pod_with, rules):
 
 
 def test_a_fix_of_a_pod_that_is_denied_for_another_reason_is_not_called_fixed(judge, pod_with):
-    decision = judge(pod_with(env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}], gpus=1, securityContext={"privileged": True}))
+    decision = judge(
+        pod_with(
+            env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}],
+            gpus=1,
+            securityContext={"privileged": True},
+        )
+    )
     told = {judged.hit.rule: (judged.mode, judged.action) for judged in decision.hits}
     assert told == {"GF102": ("fix", "audited"), "GF201": ("deny", "denied")}
 
@@ -81,21 +91,29 @@ def test_an_exception_turns_a_denial_into_a_record_until_it_expires(judge_with, 
     assert not mutate(pod_view(pod_with(**PRIVILEGED)), judge.policy, later).allowed
 
 
-@pytest.mark.parametrize("change", [{"namespaces": ["other"]}, {"rules": ["GF202"]}, {"serviceAccounts": ["legacy"]}])
+@pytest.mark.parametrize(
+    "change", [{"namespaces": ["other"]}, {"rules": ["GF202"]}, {"serviceAccounts": ["legacy"]}]
+)
 def test_an_exception_covers_only_what_it_names(judge_with, pod_with, change):
     assert not judge_with(exceptions=[{**EXCEPTION, **change}])(pod_with(**PRIVILEGED)).allowed
 
 
 def test_an_exempt_pod_gets_no_patch_and_audited_hits(judge_with, pod_with):
-    judge = judge_with(exemptions=[{"namespaces": ["vision"], "serviceAccounts": ["probe"], "reason": "monitoring"}])
+    judge = judge_with(
+        exemptions=[{"namespaces": ["vision"], "serviceAccounts": ["probe"], "reason": "monitoring"}]
+    )
     decision = judge(pod_with(**PRIVILEGED, spec={"serviceAccountName": "probe"}))
     assert (decision.allowed, decision.patch, decision.exempt) == (True, (), "monitoring")
     assert [judged.action for judged in decision.hits] == ["audited"]
     assert not judge(pod_with(**PRIVILEGED, spec={"serviceAccountName": "default"})).allowed
 
 
-def test_the_deprecated_field_for_the_service_account_counts_as_the_api_server_counts_it(judge_with, pod_with):
-    judge = judge_with(exemptions=[{"namespaces": ["vision"], "serviceAccounts": ["probe"], "reason": "monitoring"}])
+def test_the_deprecated_field_for_the_service_account_counts_as_the_api_server_counts_it(
+    judge_with, pod_with
+):
+    judge = judge_with(
+        exemptions=[{"namespaces": ["vision"], "serviceAccounts": ["probe"], "reason": "monitoring"}]
+    )
     assert judge(pod_with(**PRIVILEGED, spec={"serviceAccount": "probe"})).exempt == "monitoring"
 
 

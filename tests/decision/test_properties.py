@@ -13,7 +13,9 @@ NVD = "NVIDIA_VISIBLE_DEVICES"
 EXTRA = "DOCKER_RESOURCE_GPU"
 
 names = st.sampled_from([NVD, NVD, EXTRA, "A", "B", "NVIDIA_DRIVER_CAPABILITIES", "LD_PRELOAD", "NVIDIA_GDS"])
-values = st.sampled_from(["void", "all", "none", "", "0", "GPU-1", "$(A)", "$$(A)", "nvidia.com/gpu=all", "compute", "enabled"])
+values = st.sampled_from(
+    ["void", "all", "none", "", "0", "GPU-1", "$(A)", "$$(A)", "nvidia.com/gpu=all", "compute", "enabled"]
+)
 literal = st.builds(lambda name, value: {"name": name, "value": value}, names, values)
 reference = st.builds(
     lambda name, kind: {"name": name, "valueFrom": {kind: {"name": "cm", "key": "k"}}},
@@ -31,7 +33,16 @@ quantities = st.sampled_from(["1", 1, "0", 0, None, "2", "500m", "x", "-1", "1e3
 resources = st.none() | st.builds(
     lambda limits, extra: {"limits": limits, **extra},
     st.dictionaries(
-        st.sampled_from(["cpu", "nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "nvidia.com/hostdev", "amd.com/gpu", "nvidia.com/gpumem"]),
+        st.sampled_from(
+            [
+                "cpu",
+                "nvidia.com/gpu",
+                "nvidia.com/mig-1g.5gb",
+                "nvidia.com/hostdev",
+                "amd.com/gpu",
+                "nvidia.com/gpumem",
+            ]
+        ),
         quantities,
         max_size=2,
     ),
@@ -39,7 +50,9 @@ resources = st.none() | st.builds(
 )
 security = st.sampled_from([None, {}, {}, {"privileged": True}, {"capabilities": {"add": ["cap_sys_admin"]}}])
 mounts = st.lists(
-    st.sampled_from(["/data", "/dev/shm", "/var/run/nvidia-container-devices/all"]).map(lambda p: {"name": "v", "mountPath": p}),
+    st.sampled_from(["/data", "/dev/shm", "/var/run/nvidia-container-devices/all"]).map(
+        lambda p: {"name": "v", "mountPath": p}
+    ),
     max_size=1,
 )
 
@@ -57,8 +70,12 @@ containers = optional(
     volumeMounts=mounts,
     restartPolicy=st.just("Always"),
 )
-label_keys = st.sampled_from(["gpufence.io/team", "gpufence.io/cost-center", "gpufence.io/workload", "app", "kai.scheduler/queue"])
-annotation_keys = st.sampled_from(["gpufence.io/decision", "gpufence.io/team", "cdi.k8s.io/x", "note", "gpu-fraction"])
+label_keys = st.sampled_from(
+    ["gpufence.io/team", "gpufence.io/cost-center", "gpufence.io/workload", "app", "kai.scheduler/queue"]
+)
+annotation_keys = st.sampled_from(
+    ["gpufence.io/decision", "gpufence.io/team", "cdi.k8s.io/x", "note", "gpu-fraction"]
+)
 metadata = optional(
     name=st.just("p"),
     generateName=st.just("p-"),
@@ -67,7 +84,9 @@ metadata = optional(
     ownerReferences=st.just([{"kind": "ReplicaSet", "name": "r-1", "controller": True}]),
 )
 volumes = st.lists(
-    st.sampled_from(["/dev/shm", "/data", "/dev", "/var/run/docker.sock"]).map(lambda p: {"name": "v", "hostPath": {"path": p}}),
+    st.sampled_from(["/dev/shm", "/data", "/dev", "/var/run/docker.sock"]).map(
+        lambda p: {"name": "v", "hostPath": {"path": p}}
+    ),
     max_size=1,
 )
 spec_fields = optional(
@@ -96,7 +115,9 @@ def every_container(pod: dict[str, Any]) -> list[dict[str, Any]]:
     return [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]
 
 
-def kubelet_env(container: dict[str, Any], supplied: dict[str, str], plugin: dict[str, str], image: dict[str, str]) -> dict[str, str]:
+def kubelet_env(
+    container: dict[str, Any], supplied: dict[str, str], plugin: dict[str, str], image: dict[str, str]
+) -> dict[str, str]:
     """Merge as the kubelet and the runtime do: image < plugin < envFrom < env, the last of equals wins.
 
     kubernetes pkg/kubelet/kubelet_pods.go makeEnvironmentVariables; `supplied` are the keys of every ConfigMap and
@@ -126,17 +147,28 @@ def without_ours(pod: dict[str, Any]) -> dict[str, Any]:
         kept = [entry for entry in container.get("env") or [] if entry["name"] not in {NVD, EXTRA}]
         container["env"] = kept
     for field in ("labels", "annotations"):
-        pod["metadata"][field] = {k: v for k, v in (pod["metadata"].get(field) or {}).items() if not k.startswith("gpufence.io/")}
+        pod["metadata"][field] = {
+            k: v for k, v in (pod["metadata"].get(field) or {}).items() if not k.startswith("gpufence.io/")
+        }
     return pod
 
 
 def requests_nvidia(container: dict[str, Any]) -> bool:
-    found = (container.get("resources") or {}).get("limits", {}) | (container.get("resources") or {}).get("requests", {})
+    found = (container.get("resources") or {}).get("limits", {}) | (container.get("resources") or {}).get(
+        "requests", {}
+    )
     names = ("nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "nvidia.com/gpumem")
     return any(found.get(name) not in (None, 0, "0") for name in names)
 
 
-ADVERSARY = {NVD: "all", EXTRA: "all", "VISIBLE_DEVICES": "all", "VIDIA_VISIBLE_DEVICES": "all", "RESOURCE_GPU": "all", "A": "all"}
+ADVERSARY = {
+    NVD: "all",
+    EXTRA: "all",
+    "VISIBLE_DEVICES": "all",
+    "VIDIA_VISIBLE_DEVICES": "all",
+    "RESOURCE_GPU": "all",
+    "A": "all",
+}
 
 
 @given(pods())
@@ -166,7 +198,9 @@ def test_a_denied_pod_has_no_patch_and_a_reason(judge, pod):
 @given(pods(), st.randoms(use_true_random=False))
 def test_the_order_of_containers_never_changes_the_verdict(judge, pod, random):
     def told(decision):
-        return decision.verdict, sorted((judged.hit.rule, judged.hit.container or "", judged.action) for judged in decision.hits)
+        return decision.verdict, sorted(
+            (judged.hit.rule, judged.hit.container or "", judged.action) for judged in decision.hits
+        )
 
     shuffled = copy.deepcopy(pod)
     random.shuffle(shuffled["spec"]["containers"])

@@ -52,7 +52,14 @@ def test_c04_any_name_that_an_nvidia_plugin_may_serve_withholds_void(judge, pod_
 
 @pytest.mark.parametrize(
     "resource",
-    ["nvidia.com/hostdev", "nvidia.com/rdma_shared_a", "nvidia.com/mlnxnics", "rdma/hca", "amd.com/gpu", "gpu.intel.com/i915"],
+    [
+        "nvidia.com/hostdev",
+        "nvidia.com/rdma_shared_a",
+        "nvidia.com/mlnxnics",
+        "rdma/hca",
+        "amd.com/gpu",
+        "gpu.intel.com/i915",
+    ],
 )
 def test_c04_a_network_card_or_a_gpu_of_another_vendor_does_not_withhold_void(judge, pod_with, resource):
     assert env_of(judge.patched(pod_with(resources={"limits": {resource: "1"}}))) == [VOID]
@@ -127,7 +134,10 @@ def test_c22_resources_of_a_debug_container_are_no_request(judge, debug_view):
 
 
 def test_c22_only_new_debug_containers_are_judged_in_the_form_up_to_1_21(judge):
-    old = {"kind": "EphemeralContainers", "ephemeralContainers": [{"name": "a", "securityContext": {"privileged": True}}]}
+    old = {
+        "kind": "EphemeralContainers",
+        "ephemeralContainers": [{"name": "a", "securityContext": {"privileged": True}}],
+    }
     new = {"kind": "EphemeralContainers", "ephemeralContainers": [*old["ephemeralContainers"], {"name": "b"}]}
     decision = judge(ephemeral_view(new, old))
     assert decision.allowed
@@ -135,8 +145,17 @@ def test_c22_only_new_debug_containers_are_judged_in_the_form_up_to_1_21(judge):
 
 
 def test_c27_of_several_entries_exactly_one_void_is_left_and_the_others_keep_their_order(judge, pod_with):
-    entries = [{"name": NVD, "value": "void"}, {"name": "OTHER", "value": "x"}, {"name": NVD, "value": "all"}, {"name": "Z"}]
-    assert env_of(judge.patched(pod_with(env=entries))) == [VOID, {"name": "OTHER", "value": "x"}, {"name": "Z"}]
+    entries = [
+        {"name": NVD, "value": "void"},
+        {"name": "OTHER", "value": "x"},
+        {"name": NVD, "value": "all"},
+        {"name": "Z"},
+    ]
+    assert env_of(judge.patched(pod_with(env=entries))) == [
+        VOID,
+        {"name": "OTHER", "value": "x"},
+        {"name": "Z"},
+    ]
 
 
 def test_c27_every_duplicate_goes_where_there_is_a_request(judge, pod_with):
@@ -166,7 +185,13 @@ def test_c28_an_escaped_reference_is_a_literal(judge, pod_with, rules):
 
 @pytest.mark.parametrize(
     ("prefix", "action"),
-    [("NVIDIA_", "denied"), ("NVIDIA_VISIBLE_DEVICE", "denied"), ("LD_", "denied"), (None, "warned"), ("", "warned")],
+    [
+        ("NVIDIA_", "denied"),
+        ("NVIDIA_VISIBLE_DEVICE", "denied"),
+        ("LD_", "denied"),
+        (None, "warned"),
+        ("", "warned"),
+    ],
 )
 def test_c28_env_from_beside_a_request_is_judged_by_its_prefix(judge, pod_with, prefix, action, rules):
     source = {"configMapRef": {"name": "cm"}} | ({} if prefix is None else {"prefix": prefix})
@@ -187,7 +212,9 @@ def test_c28_env_from_is_harmless_where_the_explicit_void_wins(judge, pod_with, 
 
 @pytest.mark.parametrize("key", ["gpufence.io/webhook", "gpu-guard.example/webhook", "hami.io/webhook"])
 def test_c55_no_label_of_the_tenant_switches_anything_off(judge, pod_with, key):
-    decision = judge(pod_with(gpus=1, securityContext={"privileged": True}, metadata={"labels": {key: "ignore"}}))
+    decision = judge(
+        pod_with(gpus=1, securityContext={"privileged": True}, metadata={"labels": {key: "ignore"}})
+    )
     assert not decision.allowed
 
 
@@ -216,7 +243,9 @@ def test_c60_the_injected_value_is_void_and_not_none(judge, pod_with):
     ],
 )
 def test_c61_a_mount_that_the_toolkit_reads_as_a_request_is_refused(judge, pod_with, path, rules):
-    pod = pod_with(volumeMounts=[{"name": "d", "mountPath": path}], spec={"volumes": [{"name": "d", "emptyDir": {}}]})
+    pod = pod_with(
+        volumeMounts=[{"name": "d", "mountPath": path}], spec={"volumes": [{"name": "d", "emptyDir": {}}]}
+    )
     assert rules(judge(pod), "denied") == {"GF108"}
 
 
@@ -225,26 +254,38 @@ def test_c61_other_mounts_are_left_alone(judge, pod_with, path, rules):
     assert rules(judge(pod_with(volumeMounts=[{"name": "d", "mountPath": path}]))) == {"GF101"}
 
 
-@pytest.mark.parametrize("path", ["/dev", "/dev/nvidia0", "/dev/null/../nvidia0", "//", "/dev/dri/renderD128", "/dev/char"])
+@pytest.mark.parametrize(
+    "path", ["/dev", "/dev/nvidia0", "/dev/null/../nvidia0", "//", "/dev/dri/renderD128", "/dev/char"]
+)
 def test_c61_a_host_path_to_gpu_nodes_asks_for_devices_and_is_refused(judge, pod_with, path, rules):
     pod = pod_with(spec={"volumes": [{"name": "d", "hostPath": {"path": path}}]})
     assert rules(judge(pod), "denied") == {"GF203"}
 
 
 @pytest.mark.parametrize(
-    "key", ["cdi.k8s.io/x", "nvidia.cdi.k8s.io", "nvidia.cdi.k8s.io/container.main", "devices.gke.io/container.main"]
+    "key",
+    [
+        "cdi.k8s.io/x",
+        "nvidia.cdi.k8s.io",
+        "nvidia.cdi.k8s.io/container.main",
+        "devices.gke.io/container.main",
+    ],
 )
 def test_c63_an_annotation_that_a_runtime_reads_as_a_request_is_refused(judge, pod_with, key, rules):
     decision = judge(pod_with(metadata={"annotations": {key: "nvidia.com/gpu=all"}}))
     assert rules(decision, "denied") == {"GF107"}
 
 
-@pytest.mark.parametrize("key", ["cdi.k8s.iox/x", "nvidia.cdi.k8s.iox", "xcdi.k8s.io/x", "CDI.k8s.io/x", "devices.gke.io/other"])
+@pytest.mark.parametrize(
+    "key", ["cdi.k8s.iox/x", "nvidia.cdi.k8s.iox", "xcdi.k8s.io/x", "CDI.k8s.io/x", "devices.gke.io/other"]
+)
 def test_c63_prefix_and_case_are_compared_exactly(judge, pod_with, key, rules):
     assert "GF107" not in rules(judge(pod_with(metadata={"annotations": {key: "x"}})))
 
 
-@pytest.mark.parametrize("value", ["runtime.nvidia.com/gpu=all", "nvidia.com/gpu=0", "management.nvidia.com/gpu=all", "ALL"])
+@pytest.mark.parametrize(
+    "value", ["runtime.nvidia.com/gpu=all", "nvidia.com/gpu=0", "management.nvidia.com/gpu=all", "ALL"]
+)
 def test_c63_a_qualified_name_in_the_variable_is_a_device_request(judge, pod_with, value, rules):
     pod = pod_with(env=[{"name": NVD, "value": value}])
     assert rules(judge(pod), "fixed") == {"GF103"}

@@ -30,7 +30,10 @@ def test_c05_parents_are_created_only_where_they_are_absent(judge):
 
 @pytest.mark.parametrize("empty", [None, {}])
 def test_c05_a_parent_that_is_null_or_empty_is_not_lost(judge, empty):
-    pod = {"metadata": {"name": "p", "labels": empty, "annotations": empty}, "spec": {"containers": [{"name": "m", "env": None}]}}
+    pod = {
+        "metadata": {"name": "p", "labels": empty, "annotations": empty},
+        "spec": {"containers": [{"name": "m", "env": None}]},
+    }
     patched = judge.patched(pod)
     assert list(patched["metadata"]["annotations"]) == ["gpufence.io/decision"]
     assert patched["spec"]["containers"][0]["env"] == [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
@@ -84,8 +87,16 @@ def test_c19_a_team_name_that_is_no_label_value_never_refuses_a_pod(judge_with, 
 
 
 def test_c21_unknown_fields_survive(judge):
-    side = {"name": "side", "restartPolicy": "Always", "startupProbe": {"exec": {"command": ["true"]}}, "fieldFromTheFuture": 1}
-    pod = {"metadata": {"name": "p"}, "spec": {"initContainers": [side], "containers": [{"name": "main"}], "new": {"x": []}}}
+    side = {
+        "name": "side",
+        "restartPolicy": "Always",
+        "startupProbe": {"exec": {"command": ["true"]}},
+        "fieldFromTheFuture": 1,
+    }
+    pod = {
+        "metadata": {"name": "p"},
+        "spec": {"initContainers": [side], "containers": [{"name": "main"}], "new": {"x": []}},
+    }
     patched = judge.patched(pod)
     del patched["spec"]["initContainers"][0]["env"]
     assert patched["spec"]["initContainers"][0] == side
@@ -93,12 +104,17 @@ def test_c21_unknown_fields_survive(judge):
 
 
 def test_c23_only_entries_of_ours_are_ever_removed(judge, pod_with):
-    pod = pod_with(gpus=1, env=[{"name": "A"}, {"name": "NVIDIA_VISIBLE_DEVICES", "value": "0"}, {"name": "A"}])
+    pod = pod_with(
+        gpus=1, env=[{"name": "A"}, {"name": "NVIDIA_VISIBLE_DEVICES", "value": "0"}, {"name": "A"}]
+    )
     removed = [operation["path"] for operation in judge(pod).patch if operation["op"] == "remove"]
     assert removed == ["/spec/containers/0/env/1"]
 
 
-MIRROR = {"annotations": {"kubernetes.io/config.mirror": "abc"}, "ownerReferences": [{"kind": "Node", "name": "n"}]}
+MIRROR = {
+    "annotations": {"kubernetes.io/config.mirror": "abc"},
+    "ownerReferences": [{"kind": "Node", "name": "n"}],
+}
 
 
 def test_c57_a_mirror_pod_from_its_node_is_allowed_without_a_patch(judge, pod_with):
@@ -109,7 +125,9 @@ def test_c57_a_mirror_pod_from_its_node_is_allowed_without_a_patch(judge, pod_wi
     assert "mirror" in decision.exempt
 
 
-@pytest.mark.parametrize(("user", "groups"), [("alice", ("system:nodes",)), ("system:node:n", ()), ("alice", ())])
+@pytest.mark.parametrize(
+    ("user", "groups"), [("alice", ("system:nodes",)), ("system:node:n", ()), ("alice", ())]
+)
 def test_c57_the_mirror_annotation_of_anyone_else_exempts_nothing(judge, pod_with, user, groups):
     pod = pod_with(securityContext={"privileged": True}, gpus=1, metadata=MIRROR)
     assert not judge(pod, user=user, groups=groups).allowed
@@ -127,7 +145,9 @@ def test_c56_a_claim_of_another_team_is_refused_on_a_pod_of_a_controller(judge, 
 
 
 def test_c56_a_claim_is_corrected_on_a_pod_without_a_gpu_too(judge, pod_with):
-    assert judge.patched(pod_with(metadata={"labels": {TEAM: "speech"}}))["metadata"]["labels"][TEAM] == "vision"
+    assert (
+        judge.patched(pod_with(metadata={"labels": {TEAM: "speech"}}))["metadata"]["labels"][TEAM] == "vision"
+    )
 
 
 def test_c56_the_team_label_cannot_be_changed_or_removed_later(update, rules):
@@ -142,7 +162,9 @@ def test_c56_the_team_label_cannot_be_changed_or_removed_later(update, rules):
     assert update(labelled({}), labelled({})).allowed
 
 
-def test_c71_in_audit_mode_the_pod_passes_unchanged_and_the_warning_says_would_be_denied(judge_with, pod_with):
+def test_c71_in_audit_mode_the_pod_passes_unchanged_and_the_warning_says_would_be_denied(
+    judge_with, pod_with
+):
     judge = judge_with(enforcement="audit")
     decision = judge(pod_with(gpus=1, securityContext={"privileged": True}))
     assert decision.allowed

@@ -5,7 +5,10 @@ import pytest
 from policy.quantity import is_whole, parse_quantity
 
 
-@pytest.mark.parametrize("quantity", ["500m", "0.5", 1.5, "-1", -1, "two", "", "$GPU_PER_NODE", "1 ", "1e999999999", "9" * 80, True, []])
+@pytest.mark.parametrize(
+    "quantity",
+    ["500m", "0.5", 1.5, "-1", -1, "two", "", "$GPU_PER_NODE", "1 ", "1e999999999", "9" * 80, True, []],
+)
 def test_a_quantity_that_is_no_count_is_refused(judge, pod_with, rules, quantity):
     assert rules(judge(pod_with(gpus=quantity)), "denied") == {"GF401"}
 
@@ -17,13 +20,24 @@ def test_every_spelling_of_a_count_is_taken(judge, pod_with, rules, quantity):
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("1500m", 1.5), ("2Ki", 2048), ("1M", 10**6), (".5", 0.5), ("5.", 5), ("1E", 10**18), ("1E3", 1000), ("12e-1", 1.2)],
+    [
+        ("1500m", 1.5),
+        ("2Ki", 2048),
+        ("1M", 10**6),
+        (".5", 0.5),
+        ("5.", 5),
+        ("1E", 10**18),
+        ("1E3", 1000),
+        ("12e-1", 1.2),
+    ],
 )
 def test_quantities_mean_what_kubernetes_makes_of_them(text, value):
     assert float(parse_quantity(text)) == value
 
 
-@pytest.mark.parametrize("text", ["", ".", "m", "1mm", "1ki", "0x1", "1_0", "\u0661", "1e", "e3", "- 1", "1e-999"])
+@pytest.mark.parametrize(
+    "text", ["", ".", "m", "1mm", "1ki", "0x1", "1_0", "\u0661", "1e", "e3", "- 1", "1e-999"]
+)
 def test_what_is_no_quantity_is_unknown_and_not_zero(text):
     assert parse_quantity(text) is None
 
@@ -32,13 +46,20 @@ def test_a_whole_number_is_zero_or_more():
     assert [is_whole(number) for number in (0, 1, -1, 1.5)] == [True, True, False, False]
 
 
-LIMITED = {"teams": [{"name": "vision", "namespaces": ["vision"], "maxPerPod": {"nvidia.com/gpu": 2, "nvidia.com/mig-*": 0}}]}
+LIMITED = {
+    "teams": [
+        {
+            "name": "vision",
+            "namespaces": ["vision"],
+            "maxPerPod": {"nvidia.com/gpu": 2, "nvidia.com/mig-*": 0},
+        }
+    ]
+}
 
 
 @pytest.fixture(scope="module")
 def limited(judge_with):
     return judge_with(**LIMITED)
-
 
 
 def gpu(count):
@@ -85,7 +106,9 @@ def test_a_limit_of_zero_forbids_and_a_pattern_adds_the_names_it_matches(limited
 
 def test_a_share_of_a_device_is_no_device(judge_with, pod_with, rules):
     judge = judge_with(teams=[{"name": "v", "namespaces": ["vision"], "maxPerPod": {"nvidia.com/*": 1}}])
-    pod = pod_with(resources={"limits": {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 4000, "nvidia.com/gpucores": 30}})
+    pod = pod_with(
+        resources={"limits": {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 4000, "nvidia.com/gpucores": 30}}
+    )
     assert rules(judge(pod)) == set()
 
 
@@ -100,13 +123,20 @@ def test_a_resource_that_was_not_granted_is_refused(judge_with, pod_with, rules)
 
 
 @pytest.mark.parametrize(
-    "resource", [{"nvidia.com/mig-1g.5gb": 2}, {"nvidia.com/mig-1g.5gb": 1, "nvidia.com/mig-2g.10gb": 1}, {"nvidia.com/gpu.shared": 2}]
+    "resource",
+    [
+        {"nvidia.com/mig-1g.5gb": 2},
+        {"nvidia.com/mig-1g.5gb": 1, "nvidia.com/mig-2g.10gb": 1},
+        {"nvidia.com/gpu.shared": 2},
+    ],
 )
 def test_a_shape_that_cuda_cannot_use_is_a_warning(judge, pod_with, rules, resource):
     assert rules(judge(pod_with(resources={"limits": resource})), "warned") == {"GF404"}
 
 
-@pytest.mark.parametrize("resource", [{"nvidia.com/gpu": 8}, {"nvidia.com/gpu.shared": 1}, {"nvidia.com/mig-1g.5gb": 1}])
+@pytest.mark.parametrize(
+    "resource", [{"nvidia.com/gpu": 8}, {"nvidia.com/gpu.shared": 1}, {"nvidia.com/mig-1g.5gb": 1}]
+)
 def test_shapes_that_work_are_no_hit(judge, pod_with, rules, resource):
     assert rules(judge(pod_with(resources={"limits": resource}))) == set()
 

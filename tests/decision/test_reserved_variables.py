@@ -60,7 +60,9 @@ def test_preloading_is_no_matter_in_a_container_without_a_gpu(judge, pod_with, r
 
 
 def test_restricted_refuses_gated_devices(strict, pod_with, rules):
-    assert rules(strict(pod_with(gpus=1, env=[{"name": "NVIDIA_GDS", "value": "enabled"}])), "denied") == {"GF111"}
+    assert rules(strict(pod_with(gpus=1, env=[{"name": "NVIDIA_GDS", "value": "enabled"}])), "denied") == {
+        "GF111"
+    }
 
 
 SWARM = "DOCKER_RESOURCE_GPU"
@@ -82,7 +84,9 @@ def test_an_extra_visibility_variable_is_removed_where_there_is_a_request(swarm,
     assert swarm.patched(pod)["spec"]["containers"][0]["env"] == []
 
 
-def test_an_extra_visibility_variable_from_elsewhere_is_refused_where_there_is_a_request(swarm, pod_with, rules):
+def test_an_extra_visibility_variable_from_elsewhere_is_refused_where_there_is_a_request(
+    swarm, pod_with, rules
+):
     pod = pod_with(gpus=1, env=[{"name": SWARM, "value": "$(X)"}])
     assert rules(swarm(pod), "denied") == {"GF113"}
 

@@ -44,7 +44,9 @@ def test_a_service_account_claims_with_its_namespace(team_by):
     assert team_by(claims, namespace="shared") == "unassigned"
 
 
-@pytest.mark.parametrize("label", ["kueue.x-k8s.io/queue-name", "kai.scheduler/queue", "volcano.sh/queue-name"])
+@pytest.mark.parametrize(
+    "label", ["kueue.x-k8s.io/queue-name", "kai.scheduler/queue", "volcano.sh/queue-name"]
+)
 def test_a_queue_claims_only_in_namespaces_bound_to_it(team_by, label):
     claims = {"queues": [{"queue": "q", "namespaces": ["shared"]}]}
     metadata = {"labels": {label: "q"}}
@@ -57,7 +59,10 @@ def test_a_group_claims_only_pods_that_people_create_directly(team_by):
     assert team_by(claims, groups=("oidc:mine",)) == "mine"
     assert team_by(claims, groups=("oidc:other",)) == "unassigned"
     assert team_by(claims, groups=("oidc:mine",), metadata=CONTROLLER) == "unassigned"
-    assert team_by(claims, groups=("oidc:mine",), user="system:serviceaccount:kube-system:job-controller") == "unassigned"
+    assert (
+        team_by(claims, groups=("oidc:mine",), user="system:serviceaccount:kube-system:job-controller")
+        == "unassigned"
+    )
 
 
 def test_the_first_team_in_the_policy_wins(judge_with, pod_with):
@@ -78,7 +83,9 @@ def test_a_pod_without_a_team_cannot_claim_one(judge, pod_with, rules):
     assert rules(judge(pod, namespace="elsewhere"), "fixed") == {"GF302"}
 
 
-def test_restricted_refuses_a_gpu_pod_without_a_team_but_not_a_claim_that_may_be_for_a_network_card(strict, pod_with, rules):
+def test_restricted_refuses_a_gpu_pod_without_a_team_but_not_a_claim_that_may_be_for_a_network_card(
+    strict, pod_with, rules
+):
     assert rules(strict(pod_with(gpus=1), namespace="elsewhere"), "denied") == {"GF301"}
     assert strict(pod_with(spec={"resourceClaims": [{"name": "nic"}]}), namespace="elsewhere").allowed
 
@@ -103,14 +110,23 @@ def test_the_cost_center_is_stamped_in_full_where_no_label_can_hold_it(judge_wit
 def test_a_claimed_cost_center_is_corrected_or_refused_like_a_team(judge_with, pod_with, rules):
     judge = judge_with(teams=[{"name": "vision", "namespaces": ["vision"], "costCenter": "cc-1"}])
     labels = {"labels": {"gpufence.io/cost-center": "cc-2"}}
-    assert judge.patched(pod_with(gpus=1, metadata=labels))["metadata"]["labels"]["gpufence.io/cost-center"] == "cc-1"
+    assert (
+        judge.patched(pod_with(gpus=1, metadata=labels))["metadata"]["labels"]["gpufence.io/cost-center"]
+        == "cc-1"
+    )
     assert rules(judge(pod_with(gpus=1, metadata=labels | CONTROLLER)), "denied") == {"GF302"}
 
 
 @pytest.mark.parametrize(
     ("metadata", "workload"),
     [
-        ({"ownerReferences": [{"kind": "ReplicaSet", "name": "llm-9fb", "controller": True}], "labels": {"pod-template-hash": "9fb"}}, "llm"),
+        (
+            {
+                "ownerReferences": [{"kind": "ReplicaSet", "name": "llm-9fb", "controller": True}],
+                "labels": {"pod-template-hash": "9fb"},
+            },
+            "llm",
+        ),
         ({"ownerReferences": [{"kind": "Job", "name": "train", "controller": True}]}, "train"),
         ({"labels": {"jobset.sigs.k8s.io/jobset-name": "js", "job-name": "js-0"}}, "js"),
         ({"labels": {"ray.io/cluster": "ray-1"}}, "ray-1"),
@@ -131,7 +147,10 @@ def test_a_final_gpu_pod_without_the_team_label_is_refused(judge, pod_with, rule
 
 KAI = {"annotations": {"gpu-fraction": "0.5"}}
 KAI_SPEC = {"schedulerName": "kai-scheduler"}
-FROM_KAI = {"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": {"configMapKeyRef": {"name": "kai", "key": "NVIDIA_VISIBLE_DEVICES"}}}
+FROM_KAI = {
+    "name": "NVIDIA_VISIBLE_DEVICES",
+    "valueFrom": {"configMapKeyRef": {"name": "kai", "key": "NVIDIA_VISIBLE_DEVICES"}},
+}
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +175,10 @@ def test_the_annotation_alone_without_the_scheduler_of_the_provider_withholds_no
 
 def test_the_provider_serves_the_named_container_only(kai):
     annotations = {"gpu-fraction": "0.5", "gpu-fraction-container-name": "b"}
-    pod = {"metadata": {"annotations": annotations}, "spec": {**KAI_SPEC, "containers": [{"name": "a"}, {"name": "b"}]}}
+    pod = {
+        "metadata": {"annotations": annotations},
+        "spec": {**KAI_SPEC, "containers": [{"name": "a"}, {"name": "b"}]},
+    }
     first, second = kai.patched(pod)["spec"]["containers"]
     assert first["env"][0]["value"] == "void"
     assert "env" not in second
