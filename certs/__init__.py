@@ -1,0 +1,1 @@
+"""Certificates: issue, judge at a time, read and write a directory."""

@@ -1,0 +1,1 @@
+"""What every long-running process shares: settings, logs, health."""

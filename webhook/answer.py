@@ -1,0 +1,223 @@
+"""From an AdmissionReview to its answer. Pure: policy, namespace labels and time come in, bytes go out.
+
+| resource | operation | /mutate | /validate |
+|---|---|---|---|
+| pods | CREATE | `mutate` | `judge_final` |
+| pods | UPDATE | allowed | `judge_update` (team labels) |
+| pods/ephemeralcontainers | UPDATE | `mutate`, new entries | `judge_final`, new entries |
+| anything else | any | allowed | allowed |
+
+The form of the answer follows the API server's own checks (apiserver, pkg/admission/plugin/webhook/request/
+admissionreview.go): a break of them counts as a failed call. A patch and its type go together and only from
+/mutate; annotation keys have no slash, because the server puts the name of the webhook and a slash before
+them.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from policy.decide import judge_final, judge_update, mutate
+from policy.errors import MalformedPod
+from policy.model import Context, Decision
+from policy.pod import ephemeral_view, pod_view
+from serve.faults import describe_fault
+from webhook import warnings
+from webhook.reviews import (
+    AdmissionRequest,
+    AdmissionResponse,
+    MalformedRequestError,
+    Review,
+    Status,
+    decode,
+    encode,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from policy.model import Policy
+    from policy.unreadable import Unreadable
+    from webhook.settings import FailMode
+
+    LabelsOf = Callable[[str], dict[str, str] | Unreadable]
+
+Endpoint = Literal["mutate", "validate"]
+
+_FORBIDDEN = 403
+_INTERNAL_ERROR = 500
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """Why no decision could be made. `ours`: an error of gpufence itself, not of what was sent."""
+
+    text: str
+    ours: bool
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """An answer and how it came about.
+
+    `decision` is None where there was nothing to judge, and with a fault; `request` is None where it could
+    not be read beyond its uid.
+    """
+
+    response: AdmissionResponse
+    request: AdmissionRequest | None = None
+    decision: Decision | None = None
+    fault: Fault | None = None
+
+
+def answer(
+    review: Review,
+    endpoint: Endpoint,
+    policy: Policy,
+    labels_of: LabelsOf,
+    *,
+    now: datetime,
+    fail_mode: FailMode,
+) -> AdmissionResponse:
+    """Answer a review. A dry run gets the same answer: nothing here has a side effect."""
+    return answer_review(review, endpoint, policy, labels_of, now=now, fail_mode=fail_mode).response
+
+
+def answer_bytes(
+    body: bytes,
+    endpoint: Endpoint,
+    policy: Policy,
+    labels_of: LabelsOf,
+    *,
+    now: datetime,
+    fail_mode: FailMode,
+) -> bytes:
+    """Answer a body as the server does; NotAReviewError where it holds no AdmissionReview."""
+    return encode(answer_body(body, endpoint, policy, labels_of, now=now, fail_mode=fail_mode).response)
+
+
+def answer_body(
+    body: bytes,
+    endpoint: Endpoint,
+    policy: Policy,
+    labels_of: LabelsOf,
+    *,
+    now: datetime,
+    fail_mode: FailMode,
+) -> Answered:
+    """Answer a body and say how the answer came about; NotAReviewError where it holds no AdmissionReview."""
+    try:
+        review = decode(body)
+    except MalformedRequestError as error:
+        fault = Fault(str(error), ours=False)
+        return Answered(_undecided(error.uid, fault, fail_mode), fault=fault)
+    return answer_review(review, endpoint, policy, labels_of, now=now, fail_mode=fail_mode)
+
+
+def answer_review(
+    review: Review,
+    endpoint: Endpoint,
+    policy: Policy,
+    labels_of: LabelsOf,
+    *,
+    now: datetime,
+    fail_mode: FailMode,
+) -> Answered:
+    """Answer a review and say how the answer came about."""
+    request = review.request
+    try:
+        decision = _decide(request, endpoint, policy, _context(request, labels_of, now))
+        response = _decided(request.uid, endpoint, decision)
+    except MalformedPod as error:
+        fault = Fault(f"the pod is malformed: {error}", ours=False)
+    except Exception as error:  # noqa: BLE001 - whatever fails in here, the API server gets a valid answer
+        fault = Fault(f"internal error: {describe_fault(error)}", ours=True)
+    else:
+        return Answered(response, request, decision)
+    return Answered(_undecided(request.uid, fault, fail_mode), request, fault=fault)
+
+
+def _decide(
+    request: AdmissionRequest, endpoint: Endpoint, policy: Policy, context: Context
+) -> Decision | None:
+    """Return the decision, None where the request is none of ours."""
+    resource = request.resource
+    if resource is None or resource.resource != "pods" or resource.group:
+        return None
+    judge = mutate if endpoint == "mutate" else judge_final
+    match request.sub_resource or "", request.operation:
+        case "", "CREATE":
+            return judge(pod_view(request.object), policy, context)
+        case "", "UPDATE" if endpoint == "validate":
+            return judge_update(pod_view(request.old_object), pod_view(request.object), policy, context)
+        case "ephemeralcontainers", "UPDATE":
+            return judge(ephemeral_view(request.object, request.old_object), policy, context)
+        case _:
+            return None
+
+
+def _context(request: AdmissionRequest, labels_of: LabelsOf, now: datetime) -> Context:
+    namespace = request.namespace or _namespace_of(request.object)
+    user = request.user_info
+    return Context(
+        namespace=namespace,
+        now=now,
+        namespace_labels=labels_of(namespace),
+        user=(user.username if user else None) or "",
+        groups=(user.groups if user else None) or (),
+    )
+
+
+def _namespace_of(raw: Any) -> str:
+    """Return metadata.namespace, empty where there is none; wrong types are left to the pod view."""
+    metadata = raw.get("metadata") if isinstance(raw, dict) else None
+    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
+    return namespace if isinstance(namespace, str) else ""
+
+
+def _decided(uid: str, endpoint: Endpoint, decision: Decision | None) -> AdmissionResponse:
+    if decision is None:
+        return AdmissionResponse(uid, allowed=True)
+    patched = endpoint == "mutate" and decision.allowed and bool(decision.patch)
+    return AdmissionResponse(
+        uid,
+        decision.allowed,
+        status=None if decision.allowed else Status(decision.message, "Forbidden", _FORBIDDEN),
+        patch=base64.b64encode(msgspec.json.encode(decision.patch)).decode("ascii") if patched else None,
+        patch_type="JSONPatch" if patched else None,
+        audit_annotations=_annotations(decision),
+        warnings=warnings.fit(decision.warnings),
+    )
+
+
+def _annotations(decision: Decision) -> dict[str, str]:
+    values = {
+        "decision": decision.digest,
+        "team": decision.team or "",
+        "rules": ",".join(sorted({judged.hit.rule for judged in decision.hits})),
+    }
+    return {key: value for key, value in values.items() if value}
+
+
+def _undecided(uid: str, fault: Fault, fail_mode: FailMode) -> AdmissionResponse:
+    """Answer under the fail mode.
+
+    A refusal has code 500, so that the API server's rejection metric (rejection_code) tells it from a denial
+    by a rule, which has 403.
+    """
+    outcome = {
+        "allow": "the pod is let in unjudged (failMode allow)",
+        "audit": "the pod is let in unjudged; under failMode deny it would be refused (failMode audit)",
+        "deny": "the pod is refused (failMode deny)",
+    }[fail_mode]
+    text = f"gpufence could not decide, {outcome}: {fault.text}"
+    allowed = fail_mode != "deny"
+    return AdmissionResponse(
+        uid,
+        allowed,
+        status=None if allowed else Status(text, "InternalError", _INTERNAL_ERROR),
+        audit_annotations={"fail-mode": fail_mode, "fault": fault.text},
+        warnings=warnings.fit([text]),
+    )

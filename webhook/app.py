@@ -1,0 +1,129 @@
+"""The HTTP side of the webhook: from a request to the body for `answer`, and back.
+
+Nothing in the path of a request calls an API or waits for a disk: policy and namespace labels are values in
+memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Protocol
+
+from aiohttp import web
+
+from serve.faults import describe_fault
+from serve.http import healthz
+from serve.logs import logger
+from webhook.answer import Answered, answer_body
+from webhook.reviews import EXPECTED, NotAReviewError, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from structlog.typing import FilteringBoundLogger
+
+    from policy.model import Policy
+    from policy.unreadable import Unreadable
+    from webhook.answer import Endpoint
+    from webhook.settings import WebhookSettings
+
+_JSON = "application/json"
+
+
+class Inputs(Protocol):
+    """What decisions rest on, in memory; read anew for every request, because a reload swaps it."""
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force."""
+
+    def labels_of(self, namespace: str) -> dict[str, str] | Unreadable:
+        """Return the labels of a namespace."""
+
+
+def utc_now() -> datetime:
+    """Return the time, aware of its zone."""
+    return datetime.now(UTC)
+
+
+def build_app(
+    settings: WebhookSettings, inputs: Inputs, clock: Callable[[], datetime] = utc_now
+) -> web.Application:
+    """Return the application with /mutate, /validate and /healthz."""
+    app = web.Application(client_max_size=settings.max_body_bytes)
+    app.router.add_post("/mutate", _handler("mutate", settings, inputs, clock))
+    app.router.add_post("/validate", _handler("validate", settings, inputs, clock))
+    app.router.add_get("/healthz", healthz)
+    return app
+
+
+def _handler(
+    endpoint: Endpoint, settings: WebhookSettings, inputs: Inputs, clock: Callable[[], datetime]
+) -> Callable[[web.Request], Awaitable[web.Response]]:
+    log = logger("webhook")
+
+    async def handle(request: web.Request) -> web.Response:
+        body = await _body(request, settings)
+        try:
+            answered = answer_body(
+                body, endpoint, inputs.policy, inputs.labels_of, now=clock(), fail_mode=settings.fail_mode
+            )
+        except NotAReviewError as error:
+            raise web.HTTPBadRequest(text=f"{error}\n") from error
+        _log(log, endpoint, answered)
+        return web.Response(body=encode(answered.response), content_type=_JSON)
+
+    return handle
+
+
+async def _body(request: web.Request, settings: WebhookSettings) -> bytes:
+    """Return the body; raise the HTTP answer that says why it cannot be had."""
+    if request.content_type != _JSON:
+        raise web.HTTPUnsupportedMediaType(text=f"the content type must be {_JSON}; {EXPECTED}\n")
+    limit = settings.max_body_bytes
+    if (request.content_length or 0) > limit:
+        raise _too_large(limit)  # before a byte of it is read
+    try:
+        async with asyncio.timeout(settings.request_timeout_seconds):
+            return await request.read()
+    except TimeoutError as error:
+        seconds = settings.request_timeout_seconds
+        raise web.HTTPRequestTimeout(text=f"the body did not arrive within {seconds:g} seconds\n") from error
+    except web.HTTPRequestEntityTooLarge as error:
+        raise _too_large(limit) from error
+    except web.RequestPayloadError as error:
+        # Chunks or a compression that do not decode. Its text may quote the body, so only its type is told.
+        raise web.HTTPBadRequest(text=f"the body is broken ({describe_fault(error)})\n") from error
+
+
+def _too_large(limit: int) -> web.HTTPRequestEntityTooLarge:
+    return web.HTTPRequestEntityTooLarge(limit, text=f"the body is larger than {limit} bytes\n")
+
+
+def _log(log: FilteringBoundLogger, endpoint: Endpoint, answered: Answered) -> None:
+    if answered.fault is not None:
+        level = log.error if answered.fault.ours else log.warning
+        level(
+            "undecided",
+            endpoint=endpoint,
+            uid=answered.response.uid,
+            fault=answered.fault.text,
+            allowed=answered.response.allowed,
+        )
+        return
+    request, decision = answered.request, answered.decision
+    if request is None or decision is None:
+        return
+    level = log.debug if decision.allowed else log.info
+    level(
+        "decided",
+        endpoint=endpoint,
+        uid=request.uid,
+        namespace=request.namespace,
+        name=request.name,
+        operation=request.operation,
+        dry_run=bool(request.dry_run),
+        verdict=decision.verdict,
+        **answered.response.audit_annotations,
+    )
