@@ -1,0 +1,123 @@
+"""A cluster on loopback: the fake API server, the real webhook and the configurations that join them over TLS."""
+
+from __future__ import annotations
+
+import base64
+import ssl
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+
+from certs.authority import ServingNames, issue_serving, new_authority
+from certs.store import CA, CHAIN, KEY, write
+from policy.errors import InternalError
+from sandbox.apiserver import ApiServer
+from serve.documents import parse_documents, read_text
+from serve.settings import Address
+from webhook.run import running
+from webhook.settings import WebhookSettings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+_PODS = {"apiGroups": [""], "apiVersions": ["v1"], "scope": "Namespaced"}
+_CREATE = {**_PODS, "operations": ["CREATE"], "resources": ["pods"]}
+_UPDATE = {**_PODS, "operations": ["UPDATE"], "resources": ["pods"]}
+_DEBUG = {**_PODS, "operations": ["UPDATE"], "resources": ["pods/ephemeralcontainers"]}
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A running cluster. `session` talks to the API server at `url` and trusts its certificate."""
+
+    api: ApiServer
+    session: aiohttp.ClientSession
+    webhook_url: str
+    ca: Path
+
+    @property
+    def url(self) -> str:
+        """The address of the API server."""
+        return self.api.url
+
+
+@asynccontextmanager
+async def cluster(
+    directory: Path, policy: Path, namespaces: Path, *, port: int = 0
+) -> AsyncIterator[Cluster]:
+    """Run a cluster while the block runs; its certificates are written to `directory`.
+
+    The API server and the webhook have certificates of the same throw-away authority.
+    """
+    _issue(directory)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(directory / CHAIN, directory / KEY)
+    client_tls = ssl.create_default_context(cafile=directory / CA)
+    settings = WebhookSettings(
+        listen=Address("127.0.0.1", 0), certificates=directory, policy_file=policy, namespaces_file=namespaces
+    )
+    connector = aiohttp.TCPConnector(ssl=client_tls)
+    async with (
+        running(settings) as webhook,
+        ApiServer(tls=tls, port=port) as api,
+        aiohttp.ClientSession(connector=connector) as session,
+    ):
+        running_cluster = Cluster(api, session, webhook.url, directory / CA)
+        await _join(running_cluster, namespaces)
+        yield running_cluster
+
+
+def _issue(directory: Path) -> None:
+    now = datetime.now(UTC)
+    authority = new_authority("gpufence sandbox", now, 2)
+    leaf = issue_serving(authority, ServingNames(("localhost",), ("127.0.0.1",)), now, 1)
+    write(directory, authority, leaf, keep_ca_key=False, replace_ca=True)
+
+
+async def _join(running_cluster: Cluster, namespaces: Path) -> None:
+    for namespace in parse_documents(read_text(namespaces), str(namespaces)):
+        await _post(running_cluster, "/api/v1/namespaces", namespace)
+    bundle = base64.b64encode(running_cluster.ca.read_bytes()).decode("ascii")
+    group = "/apis/admissionregistration.k8s.io/v1"
+    for kind, endpoint, rules in (
+        ("MutatingWebhookConfiguration", "mutate", [_CREATE, _DEBUG]),
+        ("ValidatingWebhookConfiguration", "validate", [_CREATE, _UPDATE, _DEBUG]),
+    ):
+        client = {"url": f"{running_cluster.webhook_url}/{endpoint}", "caBundle": bundle}
+        await _post(running_cluster, f"{group}/{kind.lower()}s", configuration(kind, endpoint, client, rules))
+
+
+def configuration(
+    kind: str, endpoint: str, client: dict[str, Any], rules: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return a webhook configuration with one webhook, every defaulted field written out."""
+    hook = {
+        "name": f"{endpoint}.gpufence.io",
+        "clientConfig": client,
+        "rules": rules,
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Fail",
+        "matchPolicy": "Equivalent",
+        "timeoutSeconds": 3,
+        "namespaceSelector": {},
+        "objectSelector": {},
+    }
+    if kind.startswith("Mutating"):
+        hook["reinvocationPolicy"] = "IfNeeded"
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": "gpufence"},
+        "webhooks": [hook],
+    }
+
+
+async def _post(running_cluster: Cluster, path: str, body: dict[str, Any]) -> None:
+    async with running_cluster.session.post(running_cluster.url + path, json=body) as response:
+        if response.status >= 400:  # noqa: PLR2004 - HTTP
+            raise InternalError(f"the sandbox refuses its own {body.get('kind')}: {await response.text()}")

@@ -1,0 +1,26 @@
+"""A kubeconfig for the sandbox, so that an ordinary kubectl talks to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def write_kubeconfig(path: Path, url: str, ca: Path) -> Path:
+    """Write a kubeconfig with one cluster and one context; return its path. JSON is YAML, so kubectl reads it."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "sandbox", "cluster": {"server": url, "certificate-authority": str(ca)}}],
+        "users": [{"name": "admin", "user": {}}],
+        "contexts": [
+            {"name": "sandbox", "context": {"cluster": "sandbox", "user": "admin", "namespace": "default"}}
+        ],
+        "current-context": "sandbox",
+    }
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(config), indent=2))
+    return path
