@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from sandbox.apiserver import quantity
+from policy.quantity import parse_quantity
 from sandbox.apiserver.defaults import containers_of
 from sandbox.apiserver.resources import MUTATING, NAMESPACES, PODS, VALIDATING, Object, Resource
 from sandbox.apiserver.status import Cause, forbidden_field, invalid_value, required, unsupported
@@ -21,6 +21,7 @@ NAME_MAX = 253
 SEGMENT_MAX = 63
 ANNOTATIONS_MAX = 256 * 1024
 
+_QUANTITY_SHAPE = r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
 _LABEL_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _SEGMENT = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
@@ -191,9 +192,9 @@ def _resources(field: str, resources: Object) -> Iterator[Cause]:
 
 
 def _amount(field: str, name: str, amount: Any) -> Iterator[Cause]:
-    number = quantity.parse(amount)
+    number = parse_quantity(amount)
     if number is None:
-        yield invalid_value(field, amount, f"quantities must match the regular expression '{quantity.SHAPE}'")
+        yield invalid_value(field, amount, f"quantities must match the regular expression '{_QUANTITY_SHAPE}'")
     elif number < 0:
         yield invalid_value(field, amount, "must be greater than or equal to 0")
     elif is_extended(name) and number != int(number):
@@ -207,7 +208,7 @@ def _request(field: str, name: str, amount: Any, limits: Mapping[str, Any]) -> I
                 field.replace("requests", "limits"), "Limit must be set for non overcommitable resources"
             )
         return
-    wanted, limit = quantity.parse(amount), quantity.parse(limits[name])
+    wanted, limit = parse_quantity(amount), parse_quantity(limits[name])
     if wanted is None or limit is None:
         return
     if is_extended(name) and wanted != limit:

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from sandbox.apiserver import quantity
-
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 GPU = "nvidia.com/gpu"
 
@@ -292,25 +290,3 @@ async def test_a_webhook_gets_its_defaults(hook: Any) -> None:
     assert created["rules"][0]["scope"] == "*"
     assert created["clientConfig"]["service"]["port"] == 443
     assert "reinvocationPolicy" not in (await hook("validating")).body["webhooks"][0]
-
-
-@pytest.mark.parametrize(
-    ("text", "amount"),
-    [
-        ("1", 1),
-        ("500m", 0.5),
-        ("1k", 1000),
-        ("2Ki", 2048),
-        ("1e3", 1000),
-        ("1E", 10**18),
-        (".5", 0.5),
-        (3, 3),
-    ],
-)
-def test_quantities(text: object, amount: float) -> None:
-    assert quantity.parse(text) == amount
-
-
-@pytest.mark.parametrize("text", ["", "x", "1 ", "1kb", "--1", None])
-def test_what_is_no_quantity(text: object) -> None:
-    assert quantity.parse(text) is None
