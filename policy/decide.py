@@ -120,8 +120,12 @@ def _decide(
     pod: PodView, policy: Policy, context: Context, team: Team | None, hits: list[RuleHit], *, can_fix: bool
 ) -> Decision:
     exempt = _exemption(pod, policy, context)
-    judged = [(hit, mode) for hit in hits if (mode := mode_of(hit, policy, context)) != "off"]
-    results = [_judge(hit, mode, pod, policy, context, exempt, can_fix) for hit, mode in judged]
+    results = []
+    for hit in hits:
+        mode = mode_of(hit, policy, context)
+        if mode != "off":
+            spared = f"exempt: {exempt}" if exempt else _spared(hit, pod, policy, context)
+            results.append(_judge(hit, mode, spared, can_fix=can_fix))
     denied = [result for result in results if result.action == "denied"]
     if denied:
         results = [_unfixed(result) for result in results]
@@ -137,24 +141,20 @@ def _decide(
     )
 
 
-def _judge(
-    hit: RuleHit, mode: Mode, pod: PodView, policy: Policy, context: Context, exempt: str, can_fix: bool
-) -> JudgedHit:
-    if exempt:
-        return JudgedHit(hit, mode, "audited", f"exempt: {exempt}")
+def _judge(hit: RuleHit, mode: Mode, spared: str, *, can_fix: bool) -> JudgedHit:
+    if spared:
+        return JudgedHit(hit, mode, "audited", spared)
+    if mode == "fix" and not can_fix:
+        return JudgedHit(hit, mode, "denied", "/mutate fixes it, and it is not fixed in the final pod")
+    return JudgedHit(hit, mode, _ACTIONS[mode])
+
+
+def _spared(hit: RuleHit, pod: PodView, policy: Policy, context: Context) -> str:
+    """Return why the hit has no consequence, or nothing."""
     exception = _exception(hit, pod, policy, context)
     if exception is not None:
-        until = exception.expires.date().isoformat()
-        return JudgedHit(
-            hit, mode, "audited", f"exception {exception.name} until {until}: {exception.reason}"
-        )
-    if not policy.enforce:
-        return JudgedHit(hit, mode, "audited", AUDIT_MODE)
-    if mode == "fix" and not can_fix:
-        return JudgedHit(
-            hit, mode, "denied", "it was fixed at mutation, or should have been, and is not in the final pod"
-        )
-    return JudgedHit(hit, mode, _ACTIONS[mode])
+        return f"exception {exception.name} until {exception.expires.date().isoformat()}: {exception.reason}"
+    return "" if policy.enforce else AUDIT_MODE
 
 
 def _unfixed(result: JudgedHit) -> JudgedHit:

@@ -160,7 +160,7 @@ def find(item: Item) -> tuple[list[Template], list[TemplateProblem]]:
     problems = [entry for entry in found if isinstance(entry, TemplateProblem)]
     if pods:
         problems += _unusable_identity(item, pods[0][0])
-    if problems:
+    if problems or not pods:
         return [], problems
     metadata = item.value.get("metadata") or {}
     name = metadata.get("name") or metadata.get("generateName") or ""
