@@ -66,7 +66,8 @@ def judge_update(old: PodView, new: PodView, policy: Policy, context: Context) -
 
     Judging the spec, which cannot change, would freeze old pods: even their finalizers could not be removed.
     """
-    team = team_of(new, policy, context)
+    # The groups are those of whoever updates, not of whoever made the pod: they claim nothing here.
+    team = team_of(new, policy, replace(context, groups=()))
     return _decide(new, policy, context, team, update_hits(old, new, team), can_fix=False)
 
 

@@ -181,19 +181,20 @@ def _as_label(text: str) -> str:
 def update_hits(old: PodView, new: PodView, team: Team | None) -> list[RuleHit]:
     """Return GF303 for each owned label that an update changes or removes.
 
-    A change to the value that the policy gives is allowed: that is how an admin labels pods that were there before.
+    Only a pod that nobody pays for yet may get a label, and only the one of the policy: that is how pods from before
+    gpufence are labelled. A change from one team to another is refused even where the policy now gives the other:
+    tenants write the queue label, and could first change that one.
     """
     hits = []
     expected = {key: value for key, value, _ in _owned_labels(team)}
     for key in (TEAM_LABEL, COST_CENTER_LABEL):
         before, after = old.labels.get(key), new.labels.get(key)
-        if after == before or (after is not None and after == expected.get(key)):
+        if after == before or (
+            before in {None, UNASSIGNED} and after is not None and after == expected.get(key)
+        ):
             continue
+        had = f"the pod has {key}={shown(before)}" if before is not None else f"the pod has no {key}"
         change = "removes it" if after is None else f"sets {shown(after)}"
-        message = (
-            f"the pod has {key}={shown(before)}; the update {change}"
-            if before is not None
-            else f"the update {change} as {key}"
-        )
-        hits.append(RuleHit("GF303", "any", message, "/metadata/labels/" + escape(key)))
+        pointer = "/metadata/labels/" + escape(key)
+        hits.append(RuleHit("GF303", "any", f"{had}; the update {change}", pointer))
     return hits

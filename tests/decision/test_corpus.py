@@ -47,7 +47,8 @@ def template_of(file, expected):
     found = [
         outcome
         for outcome in outcomes([str(CORPUS / file)], asked)
-        if isinstance(outcome, Judged) and (outcome.document, outcome.path) == (expected["doc"], expected["path"])
+        if isinstance(outcome, Judged)
+        and (outcome.document, outcome.path) == (expected["doc"], expected["path"])
     ]
     assert len(found) == 1
     return found[0]
@@ -100,7 +101,9 @@ def test_what_is_clean_keeps_the_gpus_it_requested_and_no_others(file, expected)
     pod = jsonpatch.apply_patch(found.pod, list(judged(found).patch))
     for kind in ("initContainers", "containers", "ephemeralContainers"):
         for container in pod["spec"].get(kind) or []:
-            values = [e.get("value") for e in container.get("env") or [] if e["name"] == "NVIDIA_VISIBLE_DEVICES"]
+            values = [
+                e.get("value") for e in container.get("env") or [] if e["name"] == "NVIDIA_VISIBLE_DEVICES"
+            ]
             by_request = f"{container['name']} (" in expected["why"] and "GPU by request" in expected["why"]
             assert values == ([] if by_request else ["void"]), container["name"]
 
@@ -118,7 +121,10 @@ def test_restricted_refuses_all_of_it_but_shared_memory(file, expected):
     restricted = load_policy({**DEFAULT_DOCUMENT, "spec": {"profile": "restricted"}}).policy
     decision = judged(template_of(file, expected), policy=restricted)
     only_shared_memory = expected["why"] == "hostPath /dev/shm"
-    denied = {judgement.hit.rule for judgement in decision.hits if judgement.action == "denied"} - {"GF301", "GF401"}
+    denied = {judgement.hit.rule for judgement in decision.hits if judgement.action == "denied"} - {
+        "GF301",
+        "GF401",
+    }
     assert bool(denied) != only_shared_memory
 
 

@@ -2,6 +2,9 @@
 
 import pytest
 
+from policy.decide import judge_update
+from policy.pod import pod_view
+
 TEAM = "gpufence.io/team"
 CONTROLLER = {"ownerReferences": [{"kind": "Job", "name": "train", "controller": True}]}
 
@@ -187,3 +190,40 @@ def test_the_provider_serves_the_named_container_only(kai):
 def test_a_literal_value_beside_a_provider_is_removed(kai, pod_with):
     pod = pod_with(env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}], metadata=KAI, spec=KAI_SPEC)
     assert kai.patched(pod)["spec"]["containers"][0]["env"] == []
+
+
+@pytest.fixture
+def relabel(judge_with):
+    """Judge an update of the labels of a pod in namespace shared, where two queues belong to two teams."""
+    queues = [
+        {"name": team, "queues": [{"queue": f"q-{team}", "namespaces": ["shared"]}]} for team in ("a", "b")
+    ]
+    judge = judge_with(teams=[*queues, {"name": "g", "groups": ["g"]}])
+
+    def judged(before, after, groups=()):
+        old, new = (pod_view({"metadata": {"labels": labels}, "spec": {}}) for labels in (before, after))
+        return judge_update(old, new, judge.policy, judge.context("shared", "eve", groups, None))
+
+    return judged
+
+
+QUEUE = "kueue.x-k8s.io/queue-name"
+
+
+def test_a_bill_does_not_move_with_the_queue_label(relabel, rules):
+    """Neither in one update nor in two: the queue label alone may be changed first."""
+    one = relabel({QUEUE: "q-a", TEAM: "a"}, {QUEUE: "q-b", TEAM: "b"})
+    assert rules(one, "denied") == {"GF303"}
+    assert relabel({QUEUE: "q-a", TEAM: "a"}, {QUEUE: "q-b", TEAM: "a"}).allowed
+    assert rules(relabel({QUEUE: "q-b", TEAM: "a"}, {QUEUE: "q-b", TEAM: "b"}), "denied") == {"GF303"}
+
+
+def test_the_groups_of_whoever_updates_a_pod_claim_nothing(relabel, rules):
+    assert rules(relabel({TEAM: "a"}, {TEAM: "g"}, groups=("g",)), "denied") == {"GF303"}
+    assert rules(relabel({}, {TEAM: "g"}, groups=("g",)), "denied") == {"GF303"}
+
+
+@pytest.mark.parametrize("before", [{}, {TEAM: "unassigned"}])
+def test_a_pod_that_nobody_pays_for_may_get_the_label_of_the_policy(relabel, rules, before):
+    assert relabel({QUEUE: "q-a", **before}, {QUEUE: "q-a", TEAM: "a"}).allowed
+    assert rules(relabel({QUEUE: "q-a", **before}, {QUEUE: "q-a", TEAM: "b"}), "denied") == {"GF303"}
