@@ -144,6 +144,12 @@ def test_c22_only_new_debug_containers_are_judged_in_the_form_up_to_1_21(judge):
     assert decision.patch == ({"op": "add", "path": "/ephemeralContainers/1/env", "value": [VOID]},)
 
 
+def test_c22_a_debug_container_that_an_update_changes_is_judged_as_a_new_one(judge, rules):
+    old = {"spec": {"ephemeralContainers": [{"name": "a"}]}}
+    new = {"spec": {"ephemeralContainers": [{"name": "a", "securityContext": {"privileged": True}}]}}
+    assert rules(judge(ephemeral_view(new, old)), "denied") == {"GF201"}
+
+
 def test_c27_of_several_entries_exactly_one_void_is_left_and_the_others_keep_their_order(judge, pod_with):
     entries = [
         {"name": NVD, "value": "void"},
