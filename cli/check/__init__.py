@@ -1,0 +1,1 @@
+"""The pure parts of `gpufence check`, and the command itself (command.py)."""

@@ -1,0 +1,1 @@
+"""The texts that `python -m cli.generate` writes."""
