@@ -118,7 +118,7 @@ def _change(operation: dict[str, Any], pod: dict[str, Any]) -> str:
     container = pod["spec"][path[1]][int(path[2])]["name"]
     if operation["op"] == "remove":
         return f"{container}: its own visibility variable removed"
-    entries = value if isinstance(value, list) else [value]
+    entries: list[Any] = value if isinstance(value, list) else [value]
     return f"{container}: " + ", ".join(f"{entry['name']}={entry['value']}" for entry in entries)
 
 

@@ -14,6 +14,8 @@ from cli.generated.command_reference import command_reference
 from cli.generated.configmap_policy import configmap_policy
 from cli.generated.rule_reference import rule_reference
 from policy.crd import crd_yaml
+from serve.settings_page import settings_page
+from webhook.settings import WebhookSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FILES: dict[str, Callable[[], str]] = {
     "docs/rules.md": rule_reference,
     "docs/cli.md": command_reference,
+    "docs/settings.md": lambda: settings_page({"gpufence webhook run": WebhookSettings}),
     "manifests/crds/gpufence.io_gpupolicies.yaml": crd_yaml,
     "manifests/admission-policies/reserved-configmap-keys.yaml": configmap_policy,
 }

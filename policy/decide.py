@@ -25,7 +25,7 @@ from policy.requests import request_hits
 from policy.teams import attribution_hits, stamps, team_of, unknown_labels_note, update_hits
 from policy.unreadable import Unreadable
 from policy.visibility import visibility_hits
-from policy.wording import AUDIT_MODE, denial, warning
+from policy.wording import AUDIT_MODE, UNFIXED, denial, warning
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -161,9 +161,7 @@ def _spared(hit: RuleHit, pod: PodView, policy: Policy, context: Context) -> str
 def _unfixed(result: JudgedHit) -> JudgedHit:
     if result.action != "fixed":
         return result
-    return JudgedHit(
-        result.hit, result.mode, "audited", "would be fixed; the pod is denied for another reason"
-    )
+    return JudgedHit(result.hit, result.mode, "audited", UNFIXED)
 
 
 def mode_of(hit: RuleHit, policy: Policy, context: Context) -> Mode:

@@ -18,6 +18,8 @@ _DENIALS_TOLD = 8
 
 # Why a hit that would be denied is only audited while a policy is being rolled out.
 AUDIT_MODE = "the policy has enforcement: audit"
+# Why what can be fixed is not: a denied pod has no patch.
+UNFIXED = "would be fixed; the pod is denied for another reason"
 
 
 def denial(denied: Sequence[JudgedHit]) -> str:

@@ -1,46 +1,18 @@
-"""YAML files as Kubernetes reads them.
-
-sigs.k8s.io/yaml turns YAML into JSON: a timestamp stays the string that was written, and a mapping key that
-occurs twice is an error in strict mode. PyYAML makes a datetime of the first and keeps the last of the
-second.
-"""
+"""YAML files whose form is ours: policies, settings, scenes. Strict where `serve.kubeyaml` only warns."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from policy.errors import CallerError, WorldError
+from serve.kubeyaml import YamlError, read
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_TIMESTAMP = "tag:yaml.org,2002:timestamp"
-
 
 class DocumentError(CallerError):
     """A file is not the YAML that it should be; the message names the file and, where known, the line."""
-
-
-class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader, with the two differences to Kubernetes taken out."""
-
-    yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own class attribute, narrowed
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        for key in keys:  # a key that is a list or a mapping is refused by PyYAML itself
-            if key.value in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key.value!r} occurs twice", key.start_mark
-                )
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
 
 
 def read_text(path: Path) -> str:
@@ -54,17 +26,18 @@ def read_text(path: Path) -> str:
 
 
 def parse_documents(text: str, source: str) -> list[Any]:
-    """Return every document of the text that is not empty; DocumentError names `source` and the line."""
+    """Return every document of the text that is not empty; DocumentError names `source` and the line.
+
+    A key that is there twice is an error here: its author sees one value in the file, and another would count.
+    """
     try:
-        # _Loader is a SafeLoader: it makes plain values only.
-        return [document for document in yaml.load_all(text, _Loader) if document is not None]
-    except yaml.MarkedYAMLError as error:
-        line = f" line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise DocumentError(f"{source}{line}: {error.problem or error.context}") from error
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        # YAMLError: control characters; RecursionError: thousands of nested lists; ValueError: a number too
-        # long.
-        raise DocumentError(f"{source}: not readable as YAML ({type(error).__name__})") from error
+        documents = list(read(text))
+    except YamlError as error:
+        raise DocumentError(f"{source} line {error.line}: {error.message}. {error.fix}") from error
+    for document in documents:
+        for warning in document.warnings:
+            raise DocumentError(f"{source} {warning.partition(';')[0]}. Remove one of them.")
+    return [document.value for document in documents if document.value is not None]
 
 
 def parse_document(text: str, source: str) -> Any:

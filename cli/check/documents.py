@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from cli.check.kubeyaml import YamlError, read
 from cli.check.results import Document, Problem
 from policy.templates import item_kind
+from serve.kubeyaml import YamlError, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,6 +12,7 @@ from cli.check.lines import line_of
 from cli.check.results import STDIN, Judged, Problem
 from cli.terminal import clean
 from policy.catalogue import RULES
+from policy.wording import UNFIXED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -83,9 +84,10 @@ class TextOutput:
             for (done, rule), hits in groups.items():
                 if done == action:
                     self._rule(judged, rule, hits)
-        recorded = [f"{rule} ({len(hits)})" for (done, rule), hits in groups.items() if done == "audited"]
-        if recorded:
-            self._prose(f"recorded only: {', '.join(sorted(recorded))}", "dim")
+        for lead, wanted in (("recorded only", False), ("fixed once the rest is right", True)):
+            rules = sorted({rule for (done, rule), hits in groups.items() if _waits(done, hits) == wanted})
+            if rules:
+                self._plain(f"  {lead}: {', '.join(rules)}", "dim")
 
     def _rule(self, judged: Judged, rule: str, hits: list[JudgedHit]) -> None:
         action = hits[0].action
@@ -153,6 +155,13 @@ class TextOutput:
 
     def _plain(self, text: str, style: str = "") -> None:
         self._show(Text(text, style=style))
+
+
+def _waits(done: Action, hits: list[JudgedHit]) -> bool | None:
+    """Whether a fix waits for the pod to be allowed; None for what was told in full already."""
+    if done != "audited":
+        return None
+    return any(found.because == UNFIXED for found in hits)
 
 
 def outcome_of(judged: Judged) -> Action | str:

@@ -194,7 +194,9 @@ def _resources(field: str, resources: Object) -> Iterator[Cause]:
 def _amount(field: str, name: str, amount: Any) -> Iterator[Cause]:
     number = parse_quantity(amount)
     if number is None:
-        yield invalid_value(field, amount, f"quantities must match the regular expression '{_QUANTITY_SHAPE}'")
+        yield invalid_value(
+            field, amount, f"quantities must match the regular expression '{_QUANTITY_SHAPE}'"
+        )
     elif number < 0:
         yield invalid_value(field, amount, "must be greater than or equal to 0")
     elif is_extended(name) and number != int(number):

@@ -11,7 +11,7 @@ import pytest
 
 from cli.check import documents as reading
 from cli.check import sources
-from cli.check.kubeyaml import read
+from serve.kubeyaml import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import jsonpatch
 
-from cli.check.kubeyaml import read
+from serve.kubeyaml import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jsonpatch
 import pytest
 
-from cli.check.kubeyaml import read
+from serve.kubeyaml import read
 from webhook.answer import answer_bytes
 
 if TYPE_CHECKING:

@@ -111,7 +111,7 @@ def test_a_file_that_is_no_mapping_is_refused(tmp_path):
 
 
 def test_a_key_that_occurs_twice_is_refused_with_its_line(tmp_path):
-    with pytest.raises(DocumentError, match=r"config.yaml line 2: the key 'size' occurs twice"):
+    with pytest.raises(DocumentError, match=r"config.yaml line 2: the key 'size' is there twice"):
         load(tmp_path, "size: 1\nsize: 2\n")
 
 

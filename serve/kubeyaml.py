@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import yaml
 
-from cli.check.scalars import ScalarError, plain, shown_tag, tagged
+from serve.scalars import ScalarError, plain, shown_tag, tagged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cli.check.kubeyaml import YamlDocument, YamlError, read
+from serve.kubeyaml import YamlDocument, YamlError, read
 
 
 def document(text: str) -> YamlDocument:
