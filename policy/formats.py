@@ -80,7 +80,8 @@ ENVIRONMENT_NAME = Format(
     fix="Write letters, digits, '_', '-' and '.', not starting with a digit.",
 )
 ANNOTATION_KEY = Format(
-    pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9.])?(/([A-Za-z0-9][-A-Za-z0-9_.]*)?)?$",
+    # Upper case is for keys without a domain (io.kubernetes.cri-o.Devices); a domain with it matches nothing.
+    pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9.])?(/([A-Za-z0-9][-A-Za-z0-9_.]*)?)?$",
     longest=317,
     what="an annotation key, a prefix of one, or a domain",
     fix="Write a prefix that ends in '/' or '.', such as `cdi.k8s.io/`, or a domain: `nvidia.cdi.k8s.io`.",

@@ -113,7 +113,14 @@ DEVICE_CLASSES = ("gpu.nvidia.com", "mig.nvidia.com", "vfio.gpu.nvidia.com")
 # Pod annotations that a runtime or an NRI plugin reads as a device request: CDI (NCT api/config/v1), NVIDIA's NRI
 # plugin (NCT cmd/nvidia-ctk-installer/.../nri/plugin.go:42,100-125), GKE's NRI device injector. An entry ending in
 # "/" or "." is a prefix, any other is a domain: the key itself and everything below "<domain>/".
-DEVICE_ANNOTATIONS = ("cdi.k8s.io/", "nvidia.cdi.k8s.io", "devices.gke.io/container.")
+DEVICE_ANNOTATIONS = (
+    "cdi.k8s.io/",
+    "nvidia.cdi.k8s.io",
+    "devices.gke.io/container.",
+    "devices.nri.io",  # containerd/nri plugins/device-injector, and its former domain
+    "devices.noderesource.dev",
+    "io.kubernetes.cri-o.Devices",  # CRI-O, where the admin allows the annotation (cri-o/cri-o pkg/annotations)
+)
 
 RUNTIME_CLASSES = ("nvidia", "nvidia-cdi", "nvidia-legacy", "nvidia-experimental")
 
@@ -129,8 +136,7 @@ MPS_PIPE_PATHS = ("/tmp/nvidia-mps", "/run/nvidia/mps")  # noqa: S108 - paths of
 # Each entry guards itself, everything below, and every parent.
 GUARDED_PATHS = (
     "/dev",
-    "/proc/driver/nvidia",
-    "/proc/driver/nvidia-caps",
+    "/proc",  # the driver's tree is /proc/driver/nvidia; /proc/1/root and its like lead to every path of the node
     "/run/nvidia",
     "/etc/cdi",
     "/run/cdi",

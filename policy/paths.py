@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import posixpath
+import re
+
+# Also nested: /proc/1/root/proc/self/root/dev is /dev.
+_ROOT_OF_A_PROCESS = re.compile(r"^(?:/proc/(?:\d+|self|thread-self)(?:/task/\d+)?/root)+(?:/|$)")
 
 
 def clean(path: str) -> str:
@@ -15,8 +19,12 @@ def clean(path: str) -> str:
 
 
 def node_path(path: str) -> str:
-    """Return the cleaned path with /var/run written as /run, of which it is an alias on every node."""
-    cleaned = clean(path)
+    """Return the cleaned path under the name that the tables use.
+
+    The kubelet follows links of the node: /proc/PID/root is the root of a process, and for the kubelet itself and for
+    pid 1 the node's; /var/run is a link to /run.
+    """
+    cleaned = _ROOT_OF_A_PROCESS.sub("/", clean(path))
     if cleaned == "/var/run" or cleaned.startswith("/var/run/"):
         return cleaned[4:]
     return cleaned

@@ -115,17 +115,24 @@ def _claimed_labels(facts: Facts, team: Team | None) -> Iterator[RuleHit]:
 
 
 def _owned_labels(team: Team | None) -> Iterator[tuple[str, str, str]]:
-    """Yield (label, value it must have, full value) of the labels that say who pays."""
+    """Yield (label, value that it may have, full value) of the labels that say who pays."""
     if team is None:
         yield TEAM_LABEL, UNASSIGNED, UNASSIGNED
+        yield COST_CENTER_LABEL, UNASSIGNED, UNASSIGNED
         return
     yield TEAM_LABEL, team.label, team.name
-    if team.cost_center:
-        yield COST_CENTER_LABEL, team.cost_center_label, team.cost_center
+    yield COST_CENTER_LABEL, team.cost_center_label or UNASSIGNED, team.cost_center or UNASSIGNED
+
+
+def _stamped_labels(team: Team | None) -> Iterator[tuple[str, str, str]]:
+    """Yield those that a GPU pod must have: a cost center only where the team has one."""
+    for label in _owned_labels(team):
+        if label[0] == TEAM_LABEL or label[1] != UNASSIGNED:
+            yield label
 
 
 def _long_names(team: Team | None, pod: PodView) -> Iterator[RuleHit]:
-    for key, value, full in _owned_labels(team):
+    for key, value, full in _stamped_labels(team):
         if value != full and pod.labels.get(key) is None:
             message = f"{key} {shown(full)!r} is no label value; the pod carries {value}"
             yield RuleHit(
@@ -148,7 +155,7 @@ def stamps(facts: Facts, team: Team | None) -> list[MetaEdit]:
     if not facts.requests_gpu:
         return []
     edits = []
-    for key, value, full in _owned_labels(team):
+    for key, value, full in _stamped_labels(team):
         if key not in pod.labels:
             edits.append(MetaEdit("labels", key, value))
         if value != full and pod.annotations.get(key) != full:

@@ -61,7 +61,6 @@ def judged(found, namespace="tenant", policy=POLICY):
 
 # What EXPECT.json asks a strict policy to refuse and this one does not even record, and why.
 DISAGREE = {
-    "hostPath /proc/sys": "sysctl values; no device, no driver file, and not above the driver's /proc tree",
     "hostPath /tmp/nvidia-mps": "GF207, with the other faces of MPS, and not GF203",
     "hostPath /run/nvidia/mps": "GF203 as /run/nvidia, and GF207",
 }

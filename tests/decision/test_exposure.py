@@ -77,6 +77,9 @@ def test_other_capabilities_are_no_matter_of_gpus(judge, pod_with, rules, name):
         "/dev/shm/../nvidia0",
         "/",
         "/proc",
+        "/proc/sys",
+        "/proc/1/root",
+        "/proc/1/cwd/dev",
         "/proc/driver/nvidia/capabilities",
         "/etc",
         "/etc/cdi",
@@ -100,7 +103,7 @@ def test_a_host_path_at_below_or_above_a_guarded_path_is_refused_for_gpu_pods(ju
 
 @pytest.mark.parametrize(
     "path",
-    ["/data", "/devices", "/var/log", "/home/kubernetes/bin/nvidia", "/sys", "/tmp", "/procs", "/lib64"],
+    ["/data", "/devices", "/var/log", "/home/kubernetes/bin/nvidia", "/sys", "/tmp", "/process", "/lib64"],
 )
 def test_other_host_paths_are_left_alone(judge, pod_with, rules, path):
     assert rules(judge(pod_with(gpus=1, **host_path(path)))) == set()

@@ -120,6 +120,13 @@ def test_a_claimed_cost_center_is_corrected_or_refused_like_a_team(judge_with, p
     assert rules(judge(pod_with(gpus=1, metadata=labels | CONTROLLER)), "denied") == {"GF302"}
 
 
+@pytest.mark.parametrize("namespace", ["vision", "elsewhere"])
+def test_a_cost_center_cannot_be_claimed_where_the_policy_gives_none(judge, pod_with, namespace):
+    pod = pod_with(gpus=1, metadata={"labels": {"gpufence.io/cost-center": "cc-2"}})
+    labels = judge.patched(pod, namespace=namespace)["metadata"]["labels"]
+    assert labels["gpufence.io/cost-center"] == "unassigned"
+
+
 @pytest.mark.parametrize(
     ("metadata", "workload"),
     [
