@@ -42,18 +42,12 @@ def demo(
     logs.configure("error", "console")
     console = Console()
     with tempfile.TemporaryDirectory(prefix="gpufence-demo-") as directory:
-        try:
-            unmet = asyncio.run(_demo(Path(directory), console, once=once, port=port))
-        except KeyboardInterrupt:
-            console.print("\nThe cluster is gone.")
-            return
+        unmet = asyncio.run(_demo(Path(directory), console, once=once, port=port))
     raise typer.Exit(1 if unmet else 0)
 
 
 async def _demo(directory: Path, console: Console, *, once: bool, port: int) -> int:
     """Play all scenes; return how many steps did not come out as expected."""
-    import asyncio
-
     from sandbox.cluster import cluster
     from sandbox.runner import play
     from sandbox.scene import WORLD, read_scenes
@@ -72,8 +66,20 @@ async def _demo(directory: Path, console: Console, *, once: bool, port: int) -> 
         console.print(f"\n{told}", style="bold red" if unmet else "bold green", highlight=False)
         if not once:
             _invite(console, directory, running)
-            await asyncio.Event().wait()
+            await _until_told()
+            console.print("\nThe cluster is gone.")
     return unmet
+
+
+async def _until_told() -> None:
+    """Wait for SIGINT or SIGTERM, both of which leave nothing behind."""
+    import asyncio
+    import signal
+
+    told = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, told.set)
+    await told.wait()
 
 
 def _print_scene(console: Console, title: str, outcomes: list[Outcome]) -> None:
@@ -123,18 +129,25 @@ def _change(operation: dict[str, Any], pod: dict[str, Any]) -> str:
 
 
 def _invite(console: Console, directory: Path, running: Cluster) -> None:
-    from sandbox.kubeconfig import write_kubeconfig
+    import shutil
+    import sys
 
-    kubeconfig = write_kubeconfig(directory / "kubeconfig", running.url, running.ca)
+    from sandbox.scene import WORLD
+
+    command = f"{sys.argv[0]} check --policy {directory}/policy.yaml --namespaces {directory}/namespaces.yaml"
+    for name in ("policy.yaml", "namespaces.yaml"):
+        shutil.copy(WORLD / name, directory)
     console.print(
         "\nThe cluster stays up until Ctrl-C. In another terminal, send a pod of your own:\n\n"
-        f"  export KUBECONFIG={kubeconfig}\n"
+        f"  export KUBECONFIG={running.kubeconfig}\n"
         "  kubectl create --validate=false -n vision -f pod.yaml\n"
         "  kubectl get pods -A\n\n"
-        "or, without kubectl, as JSON:\n\n"
+        "(--validate=false: the cluster has no schemas. It runs no controllers and no\n"
+        "containers: a pod stays Pending, a Deployment makes none.) Without kubectl, as JSON:\n\n"
         f"  curl --cacert {running.ca} -H 'Content-Type: application/json' \\\n"
         f"    --data @pod.json {running.url}/api/v1/namespaces/vision/pods\n\n"
-        "The same answer without any cluster: gpufence check -f pod.yaml --namespace vision",
+        "The same answer without any cluster:\n\n"
+        f"  {command} \\\n    --namespace vision -f pod.yaml",
         highlight=False,
         markup=False,
         soft_wrap=True,

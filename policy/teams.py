@@ -61,21 +61,26 @@ def _group_claims(team: Team, pod: PodView, context: Context) -> bool:
 
 
 def unknown_labels_note(policy: Policy, context: Context) -> str:
-    """Return what could not be known about teams because the namespace's labels are unknown, or nothing."""
+    """Return which parts of the policy could not be applied because the namespace's labels are unknown, or nothing."""
     labels = context.namespace_labels
     if not isinstance(labels, Unreadable):
         return ""
+    selectors = [(f"team {team.name}", selector) for team in policy.teams for selector in team.selectors]
+    for rule, settings in policy.rules.items():
+        selectors += [
+            (f"the mode of {rule}", setting.namespaces) for setting in settings if setting.namespaces
+        ]
     unsure = [
-        team.name
-        for team in policy.teams
-        if any(
-            isinstance(selector.match(context.namespace, labels), Unreadable) for selector in team.selectors
-        )
+        what
+        for what, selector in selectors
+        if isinstance(selector.match(context.namespace, labels), Unreadable)
     ]
     if not unsure:
         return ""
-    teams = ", ".join(unsure)
-    return f"the labels of namespace {context.namespace} are unknown ({labels.reason}): not compared with {teams}"
+    parts = ", ".join(dict.fromkeys(unsure))
+    return (
+        f"the labels of namespace {context.namespace} are unknown ({labels.reason}): not applied are {parts}"
+    )
 
 
 def attribution_hits(facts: Facts, team: Team | None, *, final: bool) -> list[RuleHit]:

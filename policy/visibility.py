@@ -68,7 +68,7 @@ def _without_request(view: ContainerView, variable: str) -> list[RuleHit]:
     edits = (EnvEdit(view.pointer, variable, VOID),)
     extra = variable != VISIBLE_DEVICES
     if not entries:
-        message = f"requests no GPU and leaves {variable} to its image, which often says `all`; set to void"
+        message = f"requests no GPU and leaves {variable} to its image, which often says `all`"
         return [
             RuleHit(
                 "GF113" if extra else "GF101", "no-request", message, view.pointer + "/env", view.name, edits
@@ -90,10 +90,10 @@ def _entries(view: ContainerView, variable: str) -> list[tuple[int, dict[str, An
 
 def _fault_without_request(entry: dict[str, Any], variable: str) -> tuple[str, str]:
     if is_reference(entry):
-        return "GF104", f"requests no GPU, and takes {variable} from {_origin(entry)}; replaced by void"
+        return "GF104", f"requests no GPU, and takes {variable} from {_origin(entry)}"
     if is_request(entry):
-        return "GF103", f"requests no GPU, and sets {variable}={shown(entry.get('value'))}; replaced by void"
-    return "GF101", f"requests no GPU: {variable} becomes exactly one literal void"
+        return "GF103", f"requests no GPU, and sets {variable}={shown(entry.get('value'))}"
+    return "GF101", f"requests no GPU, and has not exactly one literal {variable}=void"
 
 
 def _with_request(container: ContainerFacts, variable: str) -> list[RuleHit]:
@@ -116,7 +116,7 @@ def _with_request(container: ContainerFacts, variable: str) -> list[RuleHit]:
                 )
             )
         else:
-            message = f"requests a GPU, and sets {variable}={shown(entry.get('value'))} over its allocation; removed"
+            message = f"requests a GPU, and sets {variable}={shown(entry.get('value'))} over its allocation"
             edits = (EnvEdit(view.pointer, variable, None),)
             hits.append(RuleHit("GF113" if extra else "GF102", "request", message, path, view.name, edits))
     return hits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import secrets
 import ssl
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ import aiohttp
 from certs.authority import ServingNames, issue_serving, new_authority
 from certs.store import CA, CHAIN, KEY, write
 from policy.errors import InternalError
-from sandbox.apiserver import ApiServer
+from sandbox.apiserver import ADMIN, ApiServer
+from sandbox.kubeconfig import write_kubeconfig
 from serve.documents import parse_documents, read_text
 from serve.settings import Address
 from webhook.run import running
@@ -38,6 +40,7 @@ class Cluster:
     session: aiohttp.ClientSession
     webhook_url: str
     ca: Path
+    kubeconfig: Path
 
     @property
     def url(self) -> str:
@@ -49,11 +52,12 @@ class Cluster:
 async def cluster(
     directory: Path, policy: Path, namespaces: Path, *, port: int = 0
 ) -> AsyncIterator[Cluster]:
-    """Run a cluster while the block runs; its certificates are written to `directory`.
+    """Run a cluster while the block runs; its certificates and a kubeconfig are written to `directory`.
 
     The API server and the webhook have certificates of the same throw-away authority.
     """
     _issue(directory)
+    token = secrets.token_urlsafe(16)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(directory / CHAIN, directory / KEY)
     client_tls = ssl.create_default_context(cafile=directory / CA)
@@ -63,10 +67,11 @@ async def cluster(
     connector = aiohttp.TCPConnector(ssl=client_tls)
     async with (
         running(settings) as webhook,
-        ApiServer(tls=tls, port=port) as api,
+        ApiServer(tls=tls, port=port, tokens={token: ADMIN}) as api,
         aiohttp.ClientSession(connector=connector) as session,
     ):
-        running_cluster = Cluster(api, session, webhook.url, directory / CA)
+        kubeconfig = write_kubeconfig(directory / "kubeconfig", api.url, directory / CA, token)
+        running_cluster = Cluster(api, session, webhook.url, directory / CA, kubeconfig)
         await _join(running_cluster, namespaces)
         yield running_cluster
 

@@ -12,7 +12,6 @@ from cli.check.lines import line_of
 from cli.check.results import STDIN, Judged, Problem
 from cli.terminal import clean
 from policy.catalogue import RULES
-from policy.wording import UNFIXED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -55,7 +54,10 @@ class TextOutput:
         else:
             self._denied_groups(by_outcome["denied"])
             self._allowed_groups([judged for outcome in _ORDER[1:] for judged in by_outcome[outcome]])
-        self._plain(_summary(summary, [judged for results in by_outcome.values() for judged in results]))
+        results = [judged for group in by_outcome.values() for judged in group]
+        for note in dict.fromkeys(note for judged in results for note in judged.decision.notes):
+            self._prose(f"note: {note}. --namespaces FILE gives the labels.", "yellow")
+        self._plain(_summary(summary, results))
 
     def _one(self, judged: Judged, outcome: str, others: Sequence[Judged] = ()) -> None:
         head = Text(f"{_TITLES[outcome]:<8}", style=_STYLES.get(outcome, "green"))
@@ -84,10 +86,17 @@ class TextOutput:
             for (done, rule), hits in groups.items():
                 if done == action:
                     self._rule(judged, rule, hits)
-        for lead, wanted in (("recorded only", False), ("fixed once the rest is right", True)):
-            rules = sorted({rule for (done, rule), hits in groups.items() if _waits(done, hits) == wanted})
-            if rules:
-                self._plain(f"  {lead}: {', '.join(rules)}", "dim")
+        for (done, rule), hits in groups.items():
+            if done == "audited":
+                self._recorded(rule, hits)
+
+    def _recorded(self, rule: str, hits: list[JudgedHit]) -> None:
+        """Print one line for hits without a consequence; a grave one must not hide behind a fix."""
+        containers = ", ".join(dict.fromkeys(found.hit.container for found in hits if found.hit.container))
+        where = f" ({containers})" if containers else ""
+        because = f" ({hits[0].because})" if hits[0].because else ""
+        lead = Text(f"  {rule} ", style=_STYLES["audited"])
+        self._show(lead.append_text(self._wrapped(f"recorded: {RULES[rule].title}{where}{because}")))
 
     def _rule(self, judged: Judged, rule: str, hits: list[JudgedHit]) -> None:
         action = hits[0].action
@@ -155,13 +164,6 @@ class TextOutput:
 
     def _plain(self, text: str, style: str = "") -> None:
         self._show(Text(text, style=style))
-
-
-def _waits(done: Action, hits: list[JudgedHit]) -> bool | None:
-    """Whether a fix waits for the pod to be allowed; None for what was told in full already."""
-    if done != "audited":
-        return None
-    return any(found.because == UNFIXED for found in hits)
 
 
 def outcome_of(judged: Judged) -> Action | str:

@@ -23,6 +23,7 @@ Deliberately not emulated:
 
 from sandbox.apiserver.admission import Call
 from sandbox.apiserver.app import ApiServer
+from sandbox.apiserver.asks import ADMIN
 from sandbox.apiserver.reviews import User
 
-__all__ = ["ApiServer", "Call", "User"]
+__all__ = ["ADMIN", "ApiServer", "Call", "User"]

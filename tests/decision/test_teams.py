@@ -40,6 +40,13 @@ def test_unknown_labels_match_nothing_and_are_told(judge_with, pod_with):
     assert "labels of namespace vision are unknown" in decision.notes[0]
 
 
+def test_a_mode_that_hangs_on_unknown_labels_is_told(judge_with, pod_with):
+    selector = {"matchLabels": {"tier": "lab"}}
+    judge = judge_with(rules=[{"rule": "GF201", "mode": "warn", "namespaceSelector": selector}])
+    assert "not applied are the mode of GF201" in judge(pod_with()).notes[0]
+    assert judge(pod_with(), labels={}).notes == ()
+
+
 def test_a_service_account_claims_with_its_namespace(team_by):
     claims = {"serviceAccounts": ["shared/mine-*"]}
     assert team_by(claims, namespace="shared", spec={"serviceAccountName": "mine-ci"}) == "mine"

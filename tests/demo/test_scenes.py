@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import shutil
+
 import msgspec
 import pytest
 
@@ -90,3 +94,38 @@ def test_there_are_scenes_and_their_titles_differ():
     titles = [scene.title for scene in read_scenes()]
     assert len(titles) >= 10
     assert len(set(titles)) == len(titles)
+
+
+async def kubectl(running, *arguments, stdin=b""):
+    process = await asyncio.create_subprocess_exec(
+        "kubectl",
+        "--kubeconfig",
+        running.kubeconfig,
+        *arguments,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env={"PATH": os.environ["PATH"], "HOME": str(running.ca.parent)},
+    )
+    output, _ = await process.communicate(stdin)
+    return process.returncode, output.decode()
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on the PATH")
+async def test_a_real_kubectl_sends_a_pod_with_the_kubeconfig_that_the_demo_names(running):
+    pod = {"apiVersion": "v1", "kind": "Pod", **POD}
+    code, output = await kubectl(
+        running, "create", "--validate=false", "-f", "-", stdin=msgspec.json.encode(pod)
+    )
+    assert (code, output) == (0, "pod/p created\n")
+    pod["metadata"] = {"name": "q", "namespace": "vision"}
+    pod["spec"] = {
+        "hostPID": True,
+        "containers": [{"name": "m", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}],
+    }
+    code, output = await kubectl(
+        running, "create", "--validate=false", "-f", "-", stdin=msgspec.json.encode(pod)
+    )
+    assert code == 1
+    assert 'admission webhook "mutate.gpufence.io" denied the request' in output
+    assert "[GF204]" in output
