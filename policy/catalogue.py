@@ -270,6 +270,21 @@ GF115 = Rule(
     fix="Remove the variable, or set it in the command of the container.",
     cases=(Case("request", "the container requests an NVIDIA device", "audit", "audit"),),
 )
+GF116 = Rule(
+    id="GF116",
+    family="visibility",
+    title="GPU request on a pod that skips the scheduler",
+    severity="high",
+    why=(
+        "With spec.nodeName set, no scheduler looks at the request, and the kubelet ignores an extended resource that "
+        "its node does not have: a container with an invented name gets no device, no `void`, and its image's `all`."
+    ),
+    source="kubernetes/kubernetes pkg/kubelet/lifecycle/predicate.go (removeMissingExtendedResources)",
+    fix="Use nodeSelector or node affinity instead of nodeName.",
+    cases=(
+        Case("any", "any pod that is created with a nodeName and requests an NVIDIA device", "warn", "deny"),
+    ),
+)
 
 GF201 = Rule(
     id="GF201",
@@ -472,6 +487,7 @@ RULES: dict[str, Rule] = {
         GF113,
         GF114,
         GF115,
+        GF116,
         GF201,
         GF202,
         GF203,

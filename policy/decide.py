@@ -24,7 +24,7 @@ from policy.patch import to_json_patch
 from policy.requests import request_hits
 from policy.teams import attribution_hits, stamps, team_of, unknown_labels_note, update_hits
 from policy.unreadable import Unreadable
-from policy.visibility import visibility_hits
+from policy.visibility import annotation_hits, visibility_hits
 from policy.wording import AUDIT_MODE, UNFIXED, denial, warning
 
 if TYPE_CHECKING:
@@ -62,13 +62,15 @@ def judge_final(pod: PodView, policy: Policy, context: Context) -> Decision:
 
 
 def judge_update(old: PodView, new: PodView, policy: Policy, context: Context) -> Decision:
-    """Judge an update of a pod: only what changed, and of that only the labels that say who pays.
+    """Judge an update of a pod: only what changed, and of that who pays, and annotations that ask for devices.
 
-    Judging the spec, which cannot change, would freeze old pods: even their finalizers could not be removed.
+    Judging the spec, which cannot change, would freeze old pods: even their finalizers could not be removed. An
+    annotation can change, and is read when the sandbox is made: a pod behind a scheduling gate waits for that.
     """
-    # The groups are those of whoever updates, not of whoever made the pod: they claim nothing here.
-    team = team_of(new, policy, replace(context, groups=()))
-    return _decide(new, policy, context, team, update_hits(old, new, team), can_fix=False)
+    # By the old labels, and without the groups, which are those of whoever updates: neither may choose the team.
+    team = team_of(old, policy, replace(context, groups=()))
+    hits = [*annotation_hits(new, policy, before=old), *update_hits(old, new, team)]
+    return _decide(new, policy, context, team, hits, can_fix=False)
 
 
 def decision_digest(pod: PodView, policy: Policy, edits: Iterable[Edit]) -> str:

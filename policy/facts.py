@@ -71,7 +71,8 @@ def facts_of(pod: PodView, policy: Policy) -> Facts:
 
 def _container_facts(view: ContainerView, policy: Policy, provided: bool) -> ContainerFacts:
     requests = device_requests(view, policy) if view.resources else _NO_FACTS
-    provided = provided and view.kind != "ephemeral"
+    # A container that requests a device by itself gets it from the device plugin, and no leave for a ConfigMap.
+    provided = provided and view.kind != "ephemeral" and not requests
     gpu = provided or any([request.vendor == "nvidia" for request in requests])
     return ContainerFacts(view, requests, gpu, provided)
 
@@ -94,7 +95,7 @@ def resource_group(resource: str, policy: Policy) -> ResourceGroup | None:
     """Return the group of GPU resources that the name belongs to, or None where it is no GPU."""
     for group in policy.resources:
         if group.devices.match(resource) or group.attributes.match(resource):
-            return None if policy.not_gpu.match(resource) else group
+            return None if policy.not_gpu.match(resource.lower()) else group
     return None
 
 
@@ -109,8 +110,14 @@ def provided_container(pod: PodView, policy: Policy) -> str | None:
 
 
 def _provider_serves(pod: PodView, provider: SharingProvider) -> bool:
-    asked = any(annotation in pod.annotations for annotation in provider.annotations)
-    return asked and pod.text("schedulerName") in provider.schedulers
+    """Whether the provider's scheduler will place the pod and give it what the annotation asks for."""
+    asked = any(_is_amount(pod.annotations.get(annotation)) for annotation in provider.annotations)
+    return asked and pod.text("schedulerName") in provider.schedulers and not pod.placed
+
+
+def _is_amount(text: str | None) -> bool:
+    amount = parse_quantity(text) if text else None
+    return amount is not None and amount > 0
 
 
 def _first_app_container(pod: PodView) -> str | None:

@@ -48,18 +48,24 @@ RESERVED_NAMES = (
 MPS_PIPE_VARIABLE = "CUDA_MPS_PIPE_DIRECTORY"  # DP internal/plugin/mps.go:79
 
 # Everything that an NVIDIA device plugin may serve: a wrong `void` breaks a job that was paid for, while an invented
-# name cannot be scheduled. Renamed, shared and MIG names are under nvidia.com/ too (DP internal/resource,
-# api/config/v1/consts.go:26). The others are third parties that share NVIDIA cards under names of their own.
+# name is never scheduled (a pod that skips the scheduler is GF116). Renamed, shared and MIG names are under nvidia.com/
+# too (DP internal/resource, api/config/v1/consts.go:26). The others are third parties that share NVIDIA cards under
+# names of their own.
 NVIDIA_DEVICES = (
     "nvidia.com/*",
     "alpha.kubernetes.io/nvidia-gpu",
     "hami.io/*",
     "volcano.sh/vgpu-*",
+    "volcano.sh/gpu-*",
     "nvshare.com/gpu",
     "aliyun.com/gpu-*",
-    "tencent.com/vcuda-*",
+    "baidu.com/*cgpu*",
+    "elasticgpu.io/*",
     "koordinator.sh/gpu*",
     "k8s.amazonaws.com/vgpu",
+    "tencent.com/vcuda-*",
+    "tke.cloud.tencent.com/qgpu-*",
+    "vke.volcengine.com/mgpu-*",
 )
 
 # Shares of a device, not devices: they ask for a GPU, and are no quantity of GPUs (HAMi, Volcano, Aliyun, Tencent).
@@ -67,15 +73,17 @@ NVIDIA_ATTRIBUTES = (
     "nvidia.com/gpumem",
     "nvidia.com/gpumem-percentage",
     "nvidia.com/gpucores",
-    "nvidia.com/priority",
     "hami.io/gpumem*",
     "hami.io/gpucores",
     "volcano.sh/vgpu-memory*",
     "volcano.sh/vgpu-cores",
+    "volcano.sh/gpu-mem*",
     "aliyun.com/gpu-mem*",
     "aliyun.com/gpu-core*",
     "tencent.com/vcuda-*",
     "koordinator.sh/gpu-*",
+    "tke.cloud.tencent.com/qgpu-*",
+    "vke.volcengine.com/mgpu-*",
 )
 
 # AMD: ROCm/k8s-device-plugin (amd.com/gpu, and amd.com/<compute>_<memory> on partitioned cards).
@@ -91,8 +99,9 @@ OTHER_DEVICES = (
     "directx.microsoft.com/display",
 )
 
-# Resources under nvidia.com/ that are network cards: NVIDIA network operator's examples and defaults. A container that
-# asks for one of these alone still gets `void`.
+# Resources under nvidia.com/ that are network cards (names of the NVIDIA network operator's examples and defaults), and
+# HAMi's priority, which is no share of anything. A container that asks for one of these alone still gets `void`.
+# Compared in lower case: admins name these resources themselves.
 NOT_GPU = (
     "nvidia.com/hostdev*",
     "nvidia.com/rdma*",
@@ -100,11 +109,30 @@ NOT_GPU = (
     "nvidia.com/sriov*",
     "nvidia.com/mlnx*",
     "nvidia.com/mellanox*",
+    "nvidia.com/connectx*",
+    "nvidia.com/bluefield*",
+    "nvidia.com/ib",
     "nvidia.com/ib_*",
+    "nvidia.com/ib-*",
     "nvidia.com/ibp*",
+    "nvidia.com/resib*",
+    "nvidia.com/ipoib*",
+    "nvidia.com/infiniband*",
+    "nvidia.com/ethernet*",
+    "nvidia.com/macvlan*",
+    "nvidia.com/netdev*",
+    "nvidia.com/switchdev*",
+    "nvidia.com/sf_*",
+    "nvidia.com/doca*",
+    "nvidia.com/vfpool*",
+    "nvidia.com/rail*",
     "nvidia.com/bf*_*",
     "nvidia.com/cx*_*",
-    "nvidia.com/*nic*",
+    "nvidia.com/*nic",
+    "nvidia.com/*nics",
+    "nvidia.com/*nic_*",
+    "nvidia.com/*nic-*",
+    "nvidia.com/priority",
 )
 
 # kubernetes-sigs/dra-driver-nvidia-gpu deployments/helm/.../deviceclass-*.yaml
@@ -139,6 +167,12 @@ GUARDED_PATHS = (
     "/proc",  # the driver's tree is /proc/driver/nvidia; /proc/1/root and its like lead to every path of the node
     "/run/nvidia",
     "/etc/cdi",
+    "/etc/nvidia-container-runtime",  # the toolkit's own options
+    "/etc/kubernetes/manifests",  # static pods never pass admission
+    "/etc/containerd",
+    "/etc/crio",
+    "/etc/docker",
+    "/etc/rancher",
     "/run/cdi",
     "/run/nri",
     "/var/lib/kubelet",
@@ -153,6 +187,9 @@ GUARDED_PATHS = (
     "/run/cri-dockerd.sock",
     "/run/k3s/containerd",
     "/var/lib/rancher",
+    "/var/lib/k0s",
+    "/run/k0s",
+    "/var/snap/microk8s",
     "/run/podman",
 )
 

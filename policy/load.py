@@ -122,7 +122,7 @@ def _compile(spec: Spec) -> Policy:
             ResourceGroup(group.vendor, Patterns(group.devices), Patterns(group.attributes))
             for group in spec.gpu.resources
         ),
-        not_gpu=Patterns(spec.gpu.not_gpu),
+        not_gpu=Patterns(name.lower() for name in spec.gpu.not_gpu),
         visibility=(gpu.VISIBLE_DEVICES, *spec.gpu.visibility_variables),
         device_classes=frozenset(spec.gpu.device_classes),
         device_annotations=tuple(spec.gpu.device_annotations),

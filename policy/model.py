@@ -183,7 +183,7 @@ class Policy(msgspec.Struct, frozen=True):
     profile: Profile
     enforce: bool
     resources: tuple[ResourceGroup, ...]
-    not_gpu: Patterns
+    not_gpu: Patterns  # in lower case
     visibility: tuple[str, ...]  # the main variable first, then the policy's extra ones
     device_classes: frozenset[str]
     device_annotations: tuple[str, ...]

@@ -64,7 +64,8 @@ class ContainerView:
 class PodView:
     """A pod as the rules see it.
 
-    `containers` are those to be judged: all of them, or only the new ephemeral ones. `whole` says whether the rest of
+    `containers` are those to be judged: all of them, or only the new ephemeral ones. `placed`: the pod names its node
+    by itself, so that no scheduler sees it. `whole` says whether the rest of
     the pod is judged (and may be patched) too; `known` whether it was sent at all: up to Kubernetes 1.21 a debug
     container arrives without its pod.
     """
@@ -77,6 +78,7 @@ class PodView:
         "known",
         "labels",
         "metadata",
+        "placed",
         "raw",
         "service_account",
         "spec",
@@ -91,6 +93,7 @@ class PodView:
         containers: tuple[ContainerView, ...] | None = None,
         controlled: bool = False,
         known: bool = True,
+        live: bool = False,
     ) -> None:
         self.raw = raw
         self.metadata = _object(raw, "metadata", "")
@@ -103,6 +106,7 @@ class PodView:
             or _text(self.spec, "serviceAccount", "/spec")
             or "default"
         )
+        self.placed = not live and bool(_text(self.spec, "nodeName", "/spec"))
         self.controlled = controlled or controller_of(self.metadata) is not None
         self.all_containers = all_containers
         self.containers = all_containers if containers is None else containers
@@ -140,14 +144,19 @@ class PodView:
         return MIRROR_ANNOTATION in self.annotations
 
 
-def pod_view(raw: Raw, *, controlled: bool = False) -> PodView:
-    """View a Pod, or a pod template {metadata, spec}. `controlled`: a controller will make or has made it.
+def pod_view(raw: Raw, *, controlled: bool = False, live: bool = False) -> PodView:
+    """View a Pod, or a pod template {metadata, spec}.
+
+    `controlled`: a controller will make or has made it. `live`: it runs already, so that its nodeName may be the
+    scheduler's; never true of a pod in admission.
 
     Ephemeral containers in a Pod that is being created are judged too: the API server refuses them, a saved pod of
     `kubectl get -o json` has them.
     """
     _require_object(raw, "")
-    return PodView(raw, all_containers=_containers(_object(raw, "spec", "")), controlled=controlled)
+    return PodView(
+        raw, all_containers=_containers(_object(raw, "spec", "")), controlled=controlled, live=live
+    )
 
 
 def ephemeral_view(raw: Raw, old: Raw | None) -> PodView:

@@ -13,11 +13,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
+_LONGEST_NAME = 253 + 1 + 63  # DNS subdomain, slash, name
+
+
 class Patterns:
     """Names, in which `*` stands for any run of characters. Immutable; compares by what was written.
 
-    Exact names are looked up in a set, all the others are one regular expression. Names are at most 317 bytes long
-    (a qualified Kubernetes name), so a pattern's backtracking is bounded.
+    Exact names are looked up in a set, all the others are one regular expression. It runs before the API server has
+    checked the length of what a tenant wrote, so it never backtracks: each `*` stops at the first fit (atomic groups),
+    and nothing longer than a qualified Kubernetes name matches.
     """
 
     __slots__ = ("_exact", "_wild", "written")
@@ -35,7 +39,11 @@ class Patterns:
 
     def match(self, name: str) -> bool:
         """Whether one of the patterns matches the whole name."""
-        return name in self._exact or (self._wild is not None and self._wild.fullmatch(name) is not None)
+        if name in self._exact:
+            return True
+        return (
+            self._wild is not None and len(name) <= _LONGEST_NAME and self._wild.fullmatch(name) is not None
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Patterns) and self.written == other.written
@@ -48,8 +56,12 @@ class Patterns:
 
 
 def _glob(pattern: str) -> str:
-    # Runs of '*' mean the same as one and would only add backtracking.
-    return ".*".join(re.escape(part) for part in re.split(r"\*+", pattern))
+    """Return the pattern as a regular expression that is linear in the name.
+
+    The first fit of each middle part is as good as any later one, so it need not be given up again.
+    """
+    first, *middle, last = (re.escape(part) for part in re.split(r"\*+", pattern))
+    return first + "".join(f"(?>.*?{part})" for part in middle) + ".*" + last
 
 
 class Requirement(msgspec.Struct, frozen=True):

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 
 from policy.gpu import QUEUE_LABELS, WORKLOAD_LABELS
 from policy.labels import is_label_value, short_form
-from policy.model import COST_CENTER_LABEL, TEAM_LABEL, UNASSIGNED, WORKLOAD_LABEL, MetaEdit, RuleHit
+from policy.model import (
+    COST_CENTER_LABEL,
+    DECISION_ANNOTATION,
+    TEAM_LABEL,
+    UNASSIGNED,
+    WORKLOAD_LABEL,
+    MetaEdit,
+    RuleHit,
+)
 from policy.pod import controller_of
 from policy.pointer import escape
 from policy.text import shown
@@ -50,7 +58,9 @@ def _selector_claims(team: Team, context: Context) -> bool:
 
 
 def _queue_claims(team: Team, pod: PodView, namespace: str) -> bool:
-    queues = {pod.labels.get(label) for label in QUEUE_LABELS}
+    queues = {pod.labels[label] for label in QUEUE_LABELS if label in pod.labels}
+    if len(queues) > 1:
+        return False  # which queue system runs the pod is not known here, so a tenant could choose who pays
     return any(binding.queue in queues and binding.namespaces.match(namespace) for binding in team.queues)
 
 
@@ -163,7 +173,8 @@ def stamps(facts: Facts, team: Team | None) -> list[MetaEdit]:
     for key, value, full in _stamped_labels(team):
         if key not in pod.labels:
             edits.append(MetaEdit("labels", key, value))
-        if value != full and pod.annotations.get(key) != full:
+        # Also where a tenant wrote it: what it says has to be true wherever it stands.
+        if (value != full or key in pod.annotations) and pod.annotations.get(key) != full:
             edits.append(MetaEdit("annotations", key, full))
     workload = workload_of(pod)
     if workload and WORKLOAD_LABEL not in pod.labels:
@@ -191,22 +202,26 @@ def _as_label(text: str) -> str:
 
 
 def update_hits(old: PodView, new: PodView, team: Team | None) -> list[RuleHit]:
-    """Return GF303 for each owned label that an update changes or removes.
+    """Return GF303 for each label or annotation of ours that an update changes or removes.
 
     Only a pod that nobody pays for yet may get a label, and only the one of the policy: that is how pods from before
     gpufence are labelled. A change from one team to another is refused even where the policy now gives the other:
     tenants write the queue label, and could first change that one.
     """
-    hits = []
     expected = {key: value for key, value, _ in _owned_labels(team)}
+    hits: list[RuleHit] = []
     for key in (TEAM_LABEL, COST_CENTER_LABEL):
         before, after = old.labels.get(key), new.labels.get(key)
-        if after == before or (
-            before in {None, UNASSIGNED} and after is not None and after == expected.get(key)
-        ):
+        if before in {None, UNASSIGNED} and after is not None and after == expected[key]:
             continue
-        had = f"the pod has {key}={shown(before)}" if before is not None else f"the pod has no {key}"
-        change = "removes it" if after is None else f"sets {shown(after)}"
-        pointer = "/metadata/labels/" + escape(key)
-        hits.append(RuleHit("GF303", "any", f"{had}; the update {change}", pointer))
+        hits += _changed("labels", key, before, after)
+    for key in (TEAM_LABEL, COST_CENTER_LABEL, DECISION_ANNOTATION):
+        hits += _changed("annotations", key, old.annotations.get(key), new.annotations.get(key))
     return hits
+
+
+def _changed(field: str, key: str, before: str | None, after: str | None) -> Iterator[RuleHit]:
+    if before != after:
+        had = f"the pod has no {key}" if before is None else f"the pod has {key}={shown(before)}"
+        change = "removes it" if after is None else f"sets {shown(after)}"
+        yield RuleHit("GF303", "any", f"{had}; the update {change}", f"/metadata/{field}/{escape(key)}")

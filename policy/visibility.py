@@ -34,8 +34,9 @@ def visibility_hits(facts: Facts, policy: Policy, _context: Context) -> list[Rul
             hits += _reserved_variables(container, policy)
         if view.mounts:
             hits += _device_mounts(view)
-    if facts.pod.whole and facts.pod.annotations:
-        hits += _annotations(facts.pod, policy)
+    if facts.pod.whole:
+        hits += annotation_hits(facts.pod, policy)
+        hits += _unscheduled(facts)
     return hits
 
 
@@ -219,8 +220,20 @@ def is_device_mount(path: str) -> bool:
     return _DEVICE_MOUNT_NAME in path and clean(path).startswith(DEVICE_MOUNT_PREFIXES)
 
 
-def _annotations(pod: PodView, policy: Policy) -> Iterator[RuleHit]:
-    for key in pod.annotations:
+def _unscheduled(facts: Facts) -> Iterator[RuleHit]:
+    """Yield GF116: the kubelet drops a resource that its node does not have, and the image's `all` is what is left."""
+    if facts.pod.placed and any(container.gpu for container in facts.containers):
+        message = (
+            "the pod requests a GPU and names its node, so no scheduler checks that the resource exists there"
+        )
+        yield RuleHit("GF116", "any", message, "/spec/nodeName")
+
+
+def annotation_hits(pod: PodView, policy: Policy, before: PodView | None = None) -> Iterator[RuleHit]:
+    """Yield GF107 for each device annotation; with `before` only for those that an update adds or changes."""
+    for key, value in pod.annotations.items():
+        if before is not None and before.annotations.get(key) == value:
+            continue
         if is_device_annotation(key, policy):
             message = f"annotation {shown(key)} is read as a device request"
             pointer = "/metadata/annotations/" + escape(key)

@@ -72,7 +72,7 @@ def _judge_template(document: Document, template: Template, asked: Asked) -> Jud
     namespace = template.namespace or asked.namespace
     context = Context(namespace, asked.now, asked.labels_of(namespace), asked.user, asked.groups)
     try:
-        view = pod_view(template.pod, controlled=template.controlled)
+        view = pod_view(template.pod, controlled=template.controlled, live=_is_live(template.pod))
         decision = mutate(view, asked.policy, context)
     except MalformedPod as error:
         where = "" if template.path == "spec" else f" (a path within the template at {template.path})"
@@ -90,6 +90,12 @@ def _judge_template(document: Document, template: Template, asked: Asked) -> Jud
         warnings=document.warnings,
         lines=document.lines,
     )
+
+
+def _is_live(pod: dict[str, Any]) -> bool:
+    """Whether the pod comes from a cluster and runs: its nodeName is then the scheduler's."""
+    status = pod.get("status")
+    return isinstance(status, dict) and status.get("startTime") is not None
 
 
 def _judge_review(document: Document, raw: dict[str, Any], asked: Asked) -> Iterator[Outcome]:
