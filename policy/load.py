@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from policy import default, gpu
 from policy.complaints import complain, repeated_names, without
+from policy.dangers import dangers, refusals
 from policy.doubts import doubts
 from policy.errors import PolicyError
 from policy.labels import as_label
@@ -44,7 +45,8 @@ def load_policy(document: object, *, unknown_fields: Literal["refuse", "warn"] =
     cluster warns and leaves them out: an object written for a later version must not stop this one.
     """
     read, unknown = _read(document, tolerant=unknown_fields == "warn")
-    return Loaded(_compile(read.spec), (*unknown, *doubts(read)))
+    policy = _compile(read.spec)
+    return Loaded(policy, (*unknown, *doubts(read), *dangers(read.spec, policy)))
 
 
 def effective(document: object) -> dict[str, Any]:
@@ -78,8 +80,8 @@ def _read(document: object, *, tolerant: bool) -> tuple[Document, tuple[Problem,
             known = without(document, [complaint.loc for complaint in complaints])
             return _read(known, tolerant=False)[0], problems
         raise PolicyError((*problems, *repeated)) from None
-    if repeated:
-        raise PolicyError(repeated)
+    if refused := (*repeated, *refusals(read.spec)):
+        raise PolicyError(refused)
     return read, ()
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policy.errors import CallerError, PolicyError, WorldError
+from policy.errors import PolicyError
 from policy.load import Loaded, load_policy
 from policy.problems import Problem
-from serve.documents import parse_document, read_text
+from serve.documents import DocumentError, UnreadableFileError, parse_document, read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from policy.model import Policy
+
+FILE = "the file"  # the path of a problem of the file as a whole
 
 
 class PolicySource:
@@ -41,6 +43,14 @@ def read_policy(path: Path) -> Loaded:
     """Read one GpuPolicy from a file. Whatever is wrong, with the file or in it, is a PolicyError."""
     try:
         document = parse_document(read_text(path), str(path))
-    except (CallerError, WorldError) as error:
-        raise PolicyError([Problem(str(path), str(error))]) from error
+    except DocumentError as error:
+        where = f"line {error.line}" if error.line else FILE
+        raise PolicyError([Problem(where, error.message, fix=error.fix)]) from error
+    except UnreadableFileError as error:
+        raise PolicyError([Problem(FILE, error.message, fix=error.fix)]) from error
     return load_policy(document)
+
+
+def in_file(path: Path, problem: Problem) -> str:
+    """Return a problem of `read_policy` as one line that names the file, once."""
+    return f"{path}{str(problem).removeprefix(FILE)}" if problem.path == FILE else f"{path}: {problem}"
