@@ -109,8 +109,8 @@ def _collect(
     pod: PodView, policy: Policy, context: Context, *, final: bool
 ) -> tuple[Facts, Team | None, list[RuleHit]]:
     facts = facts_of(pod, policy)
-    hits = visibility_hits(facts, policy, context)
-    hits += exposure_hits(facts, policy, context)
+    hits = visibility_hits(facts, policy)
+    hits += exposure_hits(facts, policy)
     if not pod.whole:
         return facts, None, hits
     team = team_of(pod, policy, context)

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policy.facts import ContainerFacts, Facts
-    from policy.model import Context, Policy
+    from policy.model import Policy
     from policy.pod import ContainerView, PodView
 
 _ADMIN_CAPABILITIES = {"SYS_ADMIN", "ALL"}
 
 
-def exposure_hits(facts: Facts, policy: Policy, _context: Context) -> list[RuleHit]:
+def exposure_hits(facts: Facts, policy: Policy) -> list[RuleHit]:
     """Return the hits of the exposure rules on the judged containers and, for a whole pod, its host access."""
     case = _CaseOf(facts, policy)
     hits = [hit for container in facts.containers for hit in _container_hits(container, case)]

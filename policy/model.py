@@ -185,7 +185,7 @@ class Policy(msgspec.Struct, frozen=True):
     resources: tuple[ResourceGroup, ...]
     not_gpu: Patterns  # in lower case
     visibility: tuple[str, ...]  # the main variable first, then the policy's extra ones
-    device_classes: frozenset[str]
+    device_classes: frozenset[str]  # claims name no class in the pod: for the node agent, which sees them
     device_annotations: tuple[str, ...]
     runtime_classes: frozenset[str]
     driver_capabilities: frozenset[str]

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from policy.facts import ContainerFacts, Facts
-    from policy.model import Context, Policy
+    from policy.model import Policy
     from policy.pod import ContainerView, PodView
 
 _DEVICE_MOUNT_NAME = "nvidia-container-devices"
 _OTHER_RESERVED = {reserved.name: reserved for reserved in RESERVED_NAMES if reserved.effect != "visibility"}
 
 
-def visibility_hits(facts: Facts, policy: Policy, _context: Context) -> list[RuleHit]:
+def visibility_hits(facts: Facts, policy: Policy) -> list[RuleHit]:
     """Return the hits of the visibility rules on the judged containers and, for a whole pod, its annotations."""
     hits: list[RuleHit] = []
     for container in facts.containers:

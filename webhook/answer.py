@@ -33,7 +33,6 @@ from webhook.reviews import (
     Review,
     Status,
     decode,
-    encode,
 )
 
 if TYPE_CHECKING:
@@ -72,63 +71,30 @@ class Answered(msgspec.Struct, frozen=True):
     fault: Fault | None = None
 
 
-def answer(
-    review: Review,
-    endpoint: Endpoint,
-    policy: Policy,
-    labels_of: LabelsOf,
-    *,
-    now: datetime,
-    fail_mode: FailMode,
-) -> AdmissionResponse:
-    """Answer a review. A dry run gets the same answer: nothing here has a side effect."""
-    return answer_review(review, endpoint, policy, labels_of, now=now, fail_mode=fail_mode).response
+class Terms(msgspec.Struct, frozen=True):
+    """By what an answer is made, beside what was sent. `fail_mode` is for what cannot be decided."""
+
+    policy: Policy
+    labels_of: LabelsOf
+    now: datetime
+    fail_mode: FailMode
 
 
-def answer_bytes(
-    body: bytes,
-    endpoint: Endpoint,
-    policy: Policy,
-    labels_of: LabelsOf,
-    *,
-    now: datetime,
-    fail_mode: FailMode,
-) -> bytes:
-    """Answer a body as the server does; NotAReviewError where it holds no AdmissionReview."""
-    return encode(answer_body(body, endpoint, policy, labels_of, now=now, fail_mode=fail_mode).response)
-
-
-def answer_body(
-    body: bytes,
-    endpoint: Endpoint,
-    policy: Policy,
-    labels_of: LabelsOf,
-    *,
-    now: datetime,
-    fail_mode: FailMode,
-) -> Answered:
-    """Answer a body and say how the answer came about; NotAReviewError where it holds no AdmissionReview."""
+def answer_body(body: bytes, endpoint: Endpoint, terms: Terms) -> Answered:
+    """Answer a body; NotAReviewError where it holds no AdmissionReview."""
     try:
         review = decode(body)
     except MalformedRequestError as error:
         fault = Fault(str(error), ours=False)
-        return Answered(_undecided(error.uid, fault, fail_mode), fault=fault)
-    return answer_review(review, endpoint, policy, labels_of, now=now, fail_mode=fail_mode)
+        return Answered(_undecided(error.uid, fault, terms.fail_mode), fault=fault)
+    return answer_review(review, endpoint, terms)
 
 
-def answer_review(
-    review: Review,
-    endpoint: Endpoint,
-    policy: Policy,
-    labels_of: LabelsOf,
-    *,
-    now: datetime,
-    fail_mode: FailMode,
-) -> Answered:
-    """Answer a review and say how the answer came about."""
+def answer_review(review: Review, endpoint: Endpoint, terms: Terms) -> Answered:
+    """Answer a review. A dry run gets the same answer: nothing here has a side effect."""
     request = review.request
     try:
-        decision = _decide(request, endpoint, policy, _context(request, labels_of, now))
+        decision = _decide(request, endpoint, terms)
         response = _decided(request.uid, endpoint, decision)
     except MalformedPod as error:
         fault = Fault(f"the pod is malformed: {error}", ours=False)
@@ -136,16 +102,15 @@ def answer_review(
         fault = Fault(f"internal error: {describe_fault(error)}", ours=True)
     else:
         return Answered(response, request, decision)
-    return Answered(_undecided(request.uid, fault, fail_mode), request, fault=fault)
+    return Answered(_undecided(request.uid, fault, terms.fail_mode), request, fault=fault)
 
 
-def _decide(
-    request: AdmissionRequest, endpoint: Endpoint, policy: Policy, context: Context
-) -> Decision | None:
+def _decide(request: AdmissionRequest, endpoint: Endpoint, terms: Terms) -> Decision | None:
     """Return the decision, None where the request is none of ours."""
     resource = request.resource
     if resource is None or resource.resource != "pods" or resource.group:
         return None
+    policy, context = terms.policy, _context(request, terms)
     judge = mutate if endpoint == "mutate" else judge_final
     match request.sub_resource or "", request.operation:
         case "", "CREATE":
@@ -158,13 +123,13 @@ def _decide(
             return None
 
 
-def _context(request: AdmissionRequest, labels_of: LabelsOf, now: datetime) -> Context:
+def _context(request: AdmissionRequest, terms: Terms) -> Context:
     namespace = request.namespace or _namespace_of(request.object)
     user = request.user_info
     return Context(
         namespace=namespace,
-        now=now,
-        namespace_labels=labels_of(namespace),
+        now=terms.now,
+        namespace_labels=terms.labels_of(namespace),
         user=(user.username if user else None) or "",
         groups=(user.groups if user else None) or (),
     )

@@ -15,7 +15,7 @@ from aiohttp import web
 from serve.faults import describe_fault
 from serve.http import healthz
 from serve.logs import logger
-from webhook.answer import Answered, answer_body
+from webhook.answer import Answered, Terms, answer_body
 from webhook.reviews import EXPECTED, NotAReviewError, encode
 
 if TYPE_CHECKING:
@@ -66,9 +66,8 @@ def _handler(
     async def handle(request: web.Request) -> web.Response:
         body = await _body(request, settings)
         try:
-            answered = answer_body(
-                body, endpoint, inputs.policy, inputs.labels_of, now=clock(), fail_mode=settings.fail_mode
-            )
+            terms = Terms(inputs.policy, inputs.labels_of, clock(), settings.fail_mode)
+            answered = answer_body(body, endpoint, terms)
         except NotAReviewError as error:
             raise web.HTTPBadRequest(text=f"{error}\n") from error
         _log(log, endpoint, answered)

@@ -9,8 +9,8 @@ import msgspec
 from cli.check.documents import documents
 from cli.check.results import Problem
 from cli.check.sources import read_text
-from webhook.answer import answer_bytes
-from webhook.reviews import NotAReviewError, ReviewAnswer
+from webhook.answer import Terms, answer_body
+from webhook.reviews import NotAReviewError, encode
 from webhook.settings import WebhookSettings
 
 if TYPE_CHECKING:
@@ -47,12 +47,6 @@ def answers(name: str, asked: Asked) -> Iterator[AnswerBody | Problem]:
 
 
 def _answer(body: bytes, asked: Asked) -> AnswerBody:
-    answer = answer_bytes(
-        body,
-        asked.endpoint or "mutate",
-        asked.policy,
-        asked.labels_of,
-        now=asked.now,
-        fail_mode=WebhookSettings().fail_mode,
-    )
-    return AnswerBody(answer, msgspec.json.decode(answer, type=ReviewAnswer).response.allowed)
+    terms = Terms(asked.policy, asked.labels_of, asked.now, WebhookSettings().fail_mode)
+    response = answer_body(body, asked.endpoint or "mutate", terms).response
+    return AnswerBody(encode(response), response.allowed)

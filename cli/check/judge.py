@@ -13,7 +13,7 @@ from policy.errors import MalformedPod
 from policy.model import Context, Policy
 from policy.pod import pod_view
 from policy.templates import Item, TemplateProblem, find, unfold
-from webhook.answer import Endpoint, answer_review
+from webhook.answer import Endpoint, Terms, answer_review
 from webhook.reviews import KIND as REVIEW
 from webhook.reviews import AdmissionRequest, MalformedRequestError, NotAReviewError, Review, UserInfo, decode
 
@@ -106,14 +106,8 @@ def _judge_review(document: Document, raw: dict[str, Any], asked: Asked) -> Iter
         yield Problem(document.source, document.index, message, "Save the request as the API server sent it.")
         return
     request = review.request
-    answered = answer_review(
-        review,
-        asked.endpoint or _endpoint(request),
-        asked.policy,
-        asked.labels_of,
-        now=asked.now,
-        fail_mode="deny",
-    )
+    terms = Terms(asked.policy, asked.labels_of, asked.now, "deny")
+    answered = answer_review(review, asked.endpoint or _endpoint(request), terms)
     if answered.fault is not None:
         fix = "This is a bug of gpufence: please report it." if answered.fault.ours else "Correct the object."
         yield Problem(document.source, document.index, answered.fault.text, fix)

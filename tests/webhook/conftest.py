@@ -18,7 +18,7 @@ from certs.store import write
 from policy.load import load_policy
 from policy.unreadable import Unreadable
 from serve.settings import Address
-from webhook.answer import answer_body
+from webhook.answer import Terms, answer_body
 from webhook.run import running
 from webhook.settings import WebhookSettings
 
@@ -94,7 +94,7 @@ def answered(policy):
         fail_mode="allow",
     ):
         raw = body if isinstance(body, bytes) else msgspec.json.encode(body)
-        found = answer_body(raw, endpoint, policy, labels_of, now=now, fail_mode=fail_mode)
+        found = answer_body(raw, endpoint, Terms(policy, labels_of, now, fail_mode))
         return msgspec.to_builtins(found.response)
 
     return call

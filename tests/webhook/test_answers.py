@@ -11,8 +11,8 @@ import pytest
 
 from policy.load import load_policy
 from webhook import answer as answer_module
-from webhook.answer import answer, answer_body, answer_bytes, answer_review
-from webhook.reviews import decode
+from webhook.answer import Terms, answer_body
+from webhook.reviews import encode
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 ENDPOINTS = ("mutate", "validate")
@@ -212,7 +212,8 @@ def test_a_request_without_a_user_is_answered(review, answered, info):
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_the_answer_is_a_v1_review_with_the_uid_of_the_request(review, policy, endpoint):
     body = json.dumps(review()).encode()
-    raw = json.loads(answer_bytes(body, endpoint, policy, lambda _: {}, now=NOW, fail_mode="allow"))
+    terms = Terms(policy, lambda _: {}, NOW, "allow")
+    raw = json.loads(encode(answer_body(body, endpoint, terms).response))
     assert set(raw) == {"apiVersion", "kind", "response"}
     assert raw["apiVersion"] == "admission.k8s.io/v1"
     assert raw["kind"] == "AdmissionReview"
@@ -259,18 +260,9 @@ def test_unknown_fields_of_a_later_api_server_are_skipped(review, answered):
     assert answered(later)["allowed"]
 
 
-def test_all_three_ways_to_ask_agree(review, policy):
-    body = json.dumps(review()).encode()
-    world = {"now": NOW, "fail_mode": "allow"}
-    parsed = decode(body)
-    response = answer(parsed, "mutate", policy, lambda _: {}, **world)
-    assert response == answer_review(parsed, "mutate", policy, lambda _: {}, **world).response
-    assert response == answer_body(body, "mutate", policy, lambda _: {}, **world).response
-
-
 def test_what_led_to_an_answer_is_told_to_the_caller(review, policy):
     body = json.dumps(review()).encode()
-    found = answer_body(body, "mutate", policy, lambda _: {}, now=NOW, fail_mode="allow")
+    found = answer_body(body, "mutate", Terms(policy, lambda _: {}, NOW, "allow"))
     assert found.request is not None
     assert found.request.user_info.username == "alice"
     assert found.decision is not None

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from policy.unreadable import Unreadable
-from webhook.answer import answer_bytes
-from webhook.reviews import NotAReviewError
+from webhook.answer import Terms, answer_body
+from webhook.reviews import NotAReviewError, encode
 from webhook.run import running
 
 SMALL = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -126,9 +126,8 @@ def decodes(body):
 def test_any_review_gets_a_valid_answer_and_no_internal_error(policy, now, request_, endpoint, mode):
     body = json.dumps(review_of(request_)).encode()
     try:
-        raw = json.loads(
-            answer_bytes(body, endpoint, policy, lambda _: Unreadable("none"), now=now, fail_mode=mode)
-        )
+        terms = Terms(policy, lambda _: Unreadable("none"), now, mode)
+        raw = json.loads(encode(answer_body(body, endpoint, terms).response))
     except NotAReviewError:
         assert not decodes(body)  # an integer of hundreds of digits, or half of a surrogate pair
         return
@@ -144,7 +143,7 @@ def test_any_review_gets_a_valid_answer_and_no_internal_error(policy, now, reque
 )
 def test_any_bytes_are_answered_or_refused_as_no_review(policy, now, body):
     with pytest.raises(NotAReviewError):
-        answer_bytes(body, "mutate", policy, lambda _: {}, now=now, fail_mode="allow")
+        answer_body(body, "mutate", Terms(policy, lambda _: {}, now, "allow"))
 
 
 class Background:
