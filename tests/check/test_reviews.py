@@ -10,7 +10,8 @@ import jsonpatch
 import pytest
 
 from serve.kubeyaml import read
-from webhook.answer import answer_bytes
+from webhook.answer import Terms, answer_body
+from webhook.reviews import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,9 +158,8 @@ def test_the_answer_is_the_servers_byte_for_byte(
         body = json.dumps(review(manifest)).encode()
         (tmp_path / "review.json").write_bytes(body)
         ran = gpufence("check", "--review", "review.json", "--endpoint", endpoint, "-o", "review")
-        expected = answer_bytes(
-            body, endpoint, asked.policy, asked.labels_of, now=asked.now, fail_mode="allow"
-        )
+        terms = Terms(asked.policy, asked.labels_of, asked.now, "allow")
+        expected = encode(answer_body(body, endpoint, terms).response)
         assert ran.out.encode() == expected + b"\n"
         assert (ran.code, ran.err) == (code, "")
 

@@ -15,8 +15,9 @@ import trustme
 
 from certs.authority import ServingNames, issue_serving, new_authority
 from certs.store import write
-from webhook.answer import answer_bytes
+from webhook.answer import Terms, answer_body
 from webhook.inputs import StartError
+from webhook.reviews import encode
 from webhook.run import running
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -24,12 +25,13 @@ JSON = {"Content-Type": "application/json"}
 
 
 @pytest.mark.parametrize("endpoint", ["mutate", "validate"])
-async def test_a_review_posted_over_tls_gets_the_answer_of_answer_bytes(webhook, review, policy, endpoint):
+async def test_a_review_posted_over_tls_gets_the_answer_of_answer_body(webhook, review, policy, endpoint):
     body = json.dumps(review()).encode()
     async with webhook() as (_, client), client.post(f"/{endpoint}", data=body, headers=JSON) as response:
         assert response.status == 200
         assert response.content_type == "application/json"
-        expected = answer_bytes(body, endpoint, policy, lambda _: {}, now=NOW, fail_mode="allow")
+        terms = Terms(policy, lambda _: {}, NOW, "allow")
+        expected = encode(answer_body(body, endpoint, terms).response)
         assert await response.read() == expected
 
 
