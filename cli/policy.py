@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path  # noqa: TC003 - typer reads the annotations at run time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from cli.policy_file import Located, PolicyFile
     from policy.load import Loaded
     from policy.model import Policy
 
@@ -29,10 +31,14 @@ def show(
 ) -> None:
     """Print the policy in force, with every default written out and marked. The output loads again."""
     from policy.default import DEFAULT_DOCUMENT
-    from policy.load import effective
+    from policy.load import effective, load_policy
 
-    loaded = _read(file)
-    document = DEFAULT_DOCUMENT if file is None else _document(file)
+    if file is None:
+        loaded, document = load_policy(DEFAULT_DOCUMENT), DEFAULT_DOCUMENT
+    else:
+        read, loaded = _opened(file)
+        document = read.value
+        _report(file, read.located(loaded.warnings), "warning")
     typer.echo(f"# The policy in force, version {loaded.policy.version}. `# default`: not set in the file.")
     typer.echo("\n".join(_marked(effective(document), document if file else {})))
 
@@ -41,22 +47,25 @@ def show(
 def check(
     file: Annotated[Path, typer.Argument(help="The policy.")],
 ) -> None:
-    """Name everything that is wrong with a policy, and every exception that is over.
+    """Name everything that is wrong with a policy, with its line, and every exception that is over.
 
     Exit status: 0 the policy can be used (there may be warnings); 2 it cannot.
     """
     from datetime import UTC, datetime
 
-    from cli.expired import expiry_notes
+    from cli.expired import expiry_warnings
 
-    loaded = _read(file)
-    for note in expiry_notes(loaded.policy, datetime.now(UTC)):
-        _tell(f"{file}: warning: {note}")
+    read, loaded = _opened(file)
     found = loaded.policy
+    over = expiry_warnings(found, datetime.now(UTC))
+    warnings = read.located((*loaded.warnings, *over))
+    _report(file, warnings, "warning")
     enforcement = "enforced" if found.enforce else "audited only"
     typer.echo(
-        f"{file}: valid, version {found.version}: profile {found.profile}, {enforcement}, {_counts(found)}."
+        f"{file}: valid, version {found.version}: profile {found.profile}, {enforcement},"
+        f" {_counts(found, len(over))}."
     )
+    _tell_labels(found)
 
 
 @app.command()
@@ -67,31 +76,60 @@ def crd() -> None:
     typer.echo(crd_yaml(), nl=False)
 
 
-def _read(file: Path | None) -> Loaded:
-    from cli import policy_file
+def _opened(file: Path) -> tuple[PolicyFile, Loaded]:
+    """Read a policy; where it cannot be used, report every problem and exit with status 2."""
+    from cli.policy_file import UNUSABLE, open_policy
 
-    return policy_file.read(file, _tell)
+    opened = open_policy(file)
+    if opened.loaded is None:
+        _report(file, opened.problems, "problem")
+        raise typer.Exit(UNUSABLE)
+    return opened, opened.loaded
 
 
-def _document(file: Path) -> Any:
-    from serve.documents import parse_document, read_text
-
-    return parse_document(read_text(file), str(file))
-
-
-def _tell(message: str) -> None:
+def _report(file: Path, found: Sequence[Located], what: str) -> None:
+    """Print the findings on standard error under the name of the file, and their number."""
+    from cli.policy_file import in_words
     from cli.terminal import clean
 
-    typer.echo(f"gpufence policy: {clean(message)}", err=True)
+    if not found:
+        return
+    typer.echo(f"{clean(str(file))}:", err=True)
+    for each in found:
+        typer.echo(_wrapped(in_words(each, "warning: " if what == "warning" else "")), err=True)
+    typer.echo(f"{_counted(len(found), what)}.", err=True)
 
 
-def _counts(found: Policy) -> str:
-    counts = {
-        "team": len(found.teams),
-        "exemption": len(found.exemptions),
-        "exception": len(found.exceptions),
-    }
-    return ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for what, count in counts.items())
+def _wrapped(text: str) -> str:
+    from cli.terminal import clean, console, prose_width
+
+    return textwrap.fill(
+        clean(text),
+        prose_width(console()),
+        initial_indent="  ",
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _tell_labels(found: Policy) -> None:
+    """Print under which label the pods of a team are found, where it is not the name of the team."""
+    from policy.model import TEAM_LABEL
+
+    for team in found.teams:
+        if team.label != team.name:
+            typer.echo(_wrapped(f"Pods of team {team.name} carry the label {TEAM_LABEL}={team.label}."))
+
+
+def _counts(found: Policy, over: int) -> str:
+    teams, exemptions = _counted(len(found.teams), "team"), _counted(len(found.exemptions), "exemption")
+    expired = f" ({over} expired)" if over else ""
+    return f"{teams}, {exemptions}, {_counted(len(found.exceptions), 'exception')}{expired}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _marked(document: dict[str, Any], given: dict[str, Any]) -> Iterator[str]:

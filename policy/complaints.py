@@ -13,7 +13,7 @@ from policy.formats import FORMATS
 from policy.labels import as_label
 from policy.problems import Problem
 from policy.schema import PROBLEM, Document
-from policy.suggest import instead
+from policy.suggest import choice, in_quotes, instead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -142,8 +142,10 @@ def _missing(_message: str, _context: dict[str, Any], _value: object) -> Sentenc
 
 
 def _not_text(_message: str, _context: dict[str, Any], value: object) -> Sentence:
-    if isinstance(value, bool | int | float):
-        return "must be text", "Put it in quotes: YAML reads it as something else."
+    if isinstance(value, bool):
+        return "must be text, and is a boolean", in_quotes(value)
+    if isinstance(value, int | float):
+        return "must be text, and is a number", "Put it in quotes: YAML reads it as a number without them."
     return "must be text", "Write one line of text."
 
 
@@ -151,7 +153,8 @@ def _not_a_choice(_message: str, context: dict[str, Any], value: object) -> Sent
     choices = re.findall(r"'([^']*)'", context["expected"])
     if len(choices) == 1:
         return f"must be {choices[0]}", f"Write {choices[0]}."
-    return f"must be one of {', '.join(choices)}", instead(value if isinstance(value, str) else "", choices)
+    what = "is a boolean, and must be" if isinstance(value, bool) else "must be"
+    return f"{what} one of {', '.join(choices)}", choice(value, choices)
 
 
 def _wrong_form(_message: str, context: dict[str, Any], _value: object) -> Sentence:

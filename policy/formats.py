@@ -65,7 +65,7 @@ RULE_ID = Format(
     pattern=r"^GF[0-9]{3}$",
     longest=5,
     what="the id of a rule",
-    fix="Write an id such as GF201; `gpufence rules` lists them.",
+    fix="Write an id such as GF201: `gpufence rules` lists them.",
 )
 CASE_NAME = Format(
     pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$",

@@ -78,8 +78,8 @@ def _one_line(text: str) -> str:
 
 def _known_rule(rule: str) -> str:
     if rule not in RULES:
-        family = [known for known in RULES if known[:3] == rule[:3]]
-        raise problem("there is no rule of this id", instead(rule, family or RULES))
+        # No guess: the ids that look alike stand for rules that have nothing in common.
+        raise problem("there is no rule of this id", formats.RULE_ID.fix)
     return rule
 
 

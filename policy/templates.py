@@ -24,6 +24,9 @@ MAX_DEPTH = 32
 MAX_VALUES = 500_000
 MAX_LISTS = 8  # Lists within Lists
 
+# What to do with a Helm chart.
+RENDER = "Render it first: helm template CHART | gpufence check -f -"
+
 # (API group, kind) -> path of the template {metadata, spec}. Pods themselves have the empty path.
 _BY_PATH: dict[tuple[str, str], tuple[str, ...]] = {
     ("", "Pod"): (),
@@ -137,10 +140,18 @@ def _identity(value: Raw, kind: str, api_version: str, path: str) -> tuple[str, 
                 where, f"{where} is {type_name(content)}, not a string", "Put it in quotes."
             )
     if bool(found["apiVersion"]) != bool(found["kind"]):
+        if _is_chart(value):
+            return TemplateProblem(path, "this is the Chart.yaml of a Helm chart, not a manifest", RENDER)
         missing = "kind" if found["apiVersion"] else "apiVersion"
         where = f"{path}.{missing}".lstrip(".")
         return TemplateProblem(where, f"{where} is missing", f"Add {missing}: Kubernetes needs it.")
     return found["apiVersion"], found["kind"]
+
+
+def _is_chart(value: Raw) -> bool:
+    """Whether the object is a Chart.yaml: its apiVersion is v1 or v2, and it has a version of its own."""
+    chart = value.get("apiVersion") in ("v1", "v2") and type(value.get("name")) is str
+    return chart and "kind" not in value and "version" in value
 
 
 def find(item: Item) -> tuple[list[Template], list[TemplateProblem]]:

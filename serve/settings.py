@@ -1,25 +1,28 @@
 """Settings of a process: a YAML file, overridden by GPUFENCE_* variables, into one frozen value.
 
 A settings type is a flat, frozen msgspec.Struct with a default for every field, each field followed by a
-string that says what it means. The key in the file is the field's name in camel case (`failMode`), the
-variable its name in capitals (`GPUFENCE_FAIL_MODE`). Unknown keys and variables are refused, and every
-problem is reported at once.
+string that says what it means. A path that has to be there says so by its type (`ExistingFile`,
+`ExistingDirectory`). The key in the file is the field's name in camel case (`failMode`), the variable its name
+in capitals (`GPUFENCE_FAIL_MODE`). Unknown keys and variables are refused, and every problem is reported at
+once.
 """
 
 from __future__ import annotations
 
 import ast
-import inspect
 import re
 import textwrap
+from inspect import getsource
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
+from msgspec import Meta, inspect
 
+from policy.complaints import as_found
 from policy.errors import CallerError
 from policy.problems import Problem
-from policy.suggest import instead
+from policy.suggest import choice, in_quotes, instead
 from serve.documents import parse_document, read_text
 
 if TYPE_CHECKING:
@@ -35,6 +38,10 @@ _SERVICE_LINK = re.compile(
     r"GPUFENCE_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
 )
 _MAX_PORT = 65535
+
+# Paths that must be there when the process starts. `made_by` is a command that makes one, before its path.
+ExistingFile = Annotated[Path, Meta(extra={"there": "file"})]
+ExistingDirectory = Annotated[Path, Meta(extra={"there": "directory"})]
 
 
 class SettingsError(CallerError):
@@ -85,6 +92,7 @@ class Setting(msgspec.Struct, frozen=True):
     key: str
     variable: str
     default: str
+    expected: str
     text: str
 
 
@@ -109,6 +117,7 @@ def load_settings(kind: type[S], file: Path | None, environment: Mapping[str, st
         if name in environment:
             where = f"environment variable {name}"
             _take(values, problems, field, environment[name], where=where, base=Path(), strict=False)
+    problems += _missing(fields.values(), values, problems)
     if problems:
         raise SettingsError(problems)
     return kind(**values)
@@ -118,7 +127,13 @@ def documented(kind: type[msgspec.Struct]) -> tuple[Setting, ...]:
     """Return every setting with its text, in the order of the type; used for docs/settings.md."""
     texts = _texts(kind)
     return tuple(
-        Setting(field.encode_name, _variable(field.name), _default(field.default), texts[field.name])
+        Setting(
+            field.encode_name,
+            _variable(field.name),
+            _default(field.default),
+            _expected(field.type),
+            texts[field.name],
+        )
         for field in msgspec.structs.fields(kind)
     )
 
@@ -160,16 +175,95 @@ def _take(
 
     def special(kind: type, text: Any) -> Any:
         if not isinstance(text, str) or not text:
-            raise ValueError("expected text that is not empty")
+            raise ValueError
         return Address.parse(text) if kind is Address else base / text
 
     try:
         values[field.name] = msgspec.convert(value, field.type, strict=strict, dec_hook=special)
-    except msgspec.ValidationError as error:
-        fix = f"Leave it out for the default, {_default(field.default)}."
-        if get_origin(field.type) is Literal:
-            fix = instead(str(value), get_args(field.type))
-        problems.append(Problem(where, str(error).rstrip("."), repr(value), fix))
+    except msgspec.ValidationError:
+        message = f"must be {_expected(field.type)}"
+        problems.append(Problem(where, message, as_found(value), _remedy(field, value, strict=strict)))
+
+
+def _remedy(field: msgspec.structs.FieldInfo, value: Any, *, strict: bool) -> str:
+    """Return what to write instead, with an example; `strict` where it is written in the file."""
+    default = f"Leave it out for the default, {_default(field.default)}."
+    if get_origin(field.type) is Literal:
+        return f"{choice(value, get_args(field.type))} {default}"
+    if isinstance(value, bool) and not _numeric(field.type):
+        return f"{in_quotes(value)} {default}"
+    name = f"{field.encode_name}: " if strict else f"{_variable(field.name)}="
+    return f"Write it as in `{name}{_example(field, value)}`. {default}"
+
+
+def _numeric(kind: Any) -> bool:
+    return isinstance(inspect.type_info(kind), inspect.IntType | inspect.FloatType)
+
+
+def _example(field: msgspec.structs.FieldInfo, value: Any) -> str:
+    """Return a value that would be right: the default, or the one that was meant."""
+    if isinstance(field.default, Address):
+        given = int(value) if str(value).isascii() and str(value).isdigit() else field.default.port
+        return str(Address(field.default.host, given if given <= _MAX_PORT else field.default.port))
+    return "file.yaml" if field.default is None else str(field.default)
+
+
+def _expected(kind: Any) -> str:
+    """Return what a value of the type is, behind `must be`."""
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(get_args(kind))}"
+    info = inspect.type_info(kind)
+    if isinstance(info, inspect.IntType | inspect.FloatType):
+        what = "a whole number" if isinstance(info, inspect.IntType) else "a number"
+        return f"{what} {_range(info)}".strip()
+    if isinstance(info, inspect.CustomType) and info.cls is Address:
+        return "host:port, or [address]:port for IPv6"
+    return f"the path of a {there}" if (there := _extra(kind, "there")) else "a path"
+
+
+def _range(info: inspect.IntType | inspect.FloatType) -> str:
+    low = f"above {info.gt}" if info.gt is not None else f"from {info.ge}" if info.ge is not None else ""
+    high = f"below {info.lt}" if info.lt is not None else f"to {info.le}" if info.le is not None else ""
+    if info.gt is not None and info.le is not None:
+        return f"{low} and at most {info.le}"
+    if not low and info.le is not None:
+        return f"of at most {info.le}"
+    if low and not high and info.ge is not None:
+        return f"of at least {info.ge}"
+    return f"{low} {high}".strip()
+
+
+def _extra(kind: Any, key: str) -> str:
+    """Return what the type of a path says of it (`there`: file or directory), nothing for other types."""
+    info = inspect.type_info(kind)
+    members = info.types if isinstance(info, inspect.UnionType) else (info,)
+    extras = (member.extra for member in members if isinstance(member, inspect.Metadata))
+    return next((str(extra.get(key, "")) for extra in extras if extra), "")
+
+
+def _missing(
+    fields: Iterable[msgspec.structs.FieldInfo], values: Mapping[str, Any], problems: Sequence[Problem]
+) -> list[Problem]:
+    """Return a problem for each path that must be there and is not, of those that could be read."""
+    named = {problem.path for problem in problems}
+    found = []
+    for field in fields:
+        path = values.get(field.name, field.default)
+        there = _extra(field.type, "there")
+        if there and isinstance(path, Path) and field.encode_name not in named and not _is(path, there):
+            message = f"there is no {there} {path.absolute()}"
+            command = _extra(field.type, "made_by")
+            create = f"Create it with `{command} {path.absolute()}`" if command else "Create it"
+            fix = f"{create}, or set {field.encode_name} (variable {_variable(field.name)}) to another one."
+            found.append(Problem(field.encode_name, message, fix=fix))
+    return found
+
+
+def _is(path: Path, there: str) -> bool:
+    try:
+        return path.is_dir() if there == "directory" else path.exists() and not path.is_dir()
+    except OSError:  # its folder is closed to us
+        return False
 
 
 def _variable(name: str) -> str:
@@ -182,7 +276,7 @@ def _default(value: object) -> str:
 
 def _texts(kind: type[msgspec.Struct]) -> dict[str, str]:
     """Return the string that follows each field in the source of the type."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+    body = ast.parse(textwrap.dedent(getsource(kind))).body[0]
     if not isinstance(body, ast.ClassDef):
         raise TypeError(f"{kind} is not a class")
     texts = {}

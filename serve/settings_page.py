@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import getdoc
 from typing import TYPE_CHECKING
 
 from serve.settings import documented
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import msgspec
+
+    from serve.settings import Setting
 
 _HEAD = """# Settings
 
@@ -25,10 +28,14 @@ def settings_page(processes: Mapping[str, type[msgspec.Struct]]) -> str:
     """Return the page for the settings of each process, keyed by its command."""
     parts = [_HEAD]
     for command, kind in processes.items():
-        parts.append(f"\n## `{command}`\n")
-        for setting in documented(kind):
-            parts.append(
-                f"\n### `{setting.key}`\n\nVariable `{setting.variable}`, default `{setting.default}`.\n"
-            )
-            parts.append(f"\n{setting.text}\n")
+        # The text of the type behind its first line, which only says whose settings these are.
+        start = (getdoc(kind) or "").partition("\n")[2].strip()
+        parts.append(f"\n## `{command}`\n\n{start}\n" if start else f"\n## `{command}`\n")
+        parts += [_section(setting) for setting in documented(kind)]
     return "".join(parts)
+
+
+def _section(setting: Setting) -> str:
+    expected = setting.expected[0].upper() + setting.expected[1:]
+    facts = f"{expected}. Default `{setting.default}`, variable `{setting.variable}`."
+    return f"\n### `{setting.key}`\n\n{facts}\n\n{setting.text}\n"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from certs.check import reasons_against
-from certs.store import read_bundle
+from certs.store import CHAIN, read_bundle
 from policy.errors import CallerError, PolicyError, WorldError
 from serve.http import load_certificate, tls_context
-from serve.policy_source import PolicySource
+from serve.policy_source import PolicySource, in_file
 from webhook.namespaces import no_labels, read_namespaces
 
 if TYPE_CHECKING:
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 
     LabelsOf = Callable[[str], dict[str, str] | Unreadable]
 
+POLICY, NAMESPACES, CERTIFICATE = "policy", "namespaces", "certificate"
+
 
 class StartError(WorldError):
     """The webhook cannot start. `problems` holds every reason, one line each."""
@@ -30,6 +35,14 @@ class StartError(WorldError):
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
         super().__init__("; ".join(self.problems))
+
+
+class Reload(msgspec.Struct, frozen=True):
+    """What a reload did: the inputs that changed, those that stay as they were, and why, one line each."""
+
+    changed: tuple[str, ...]
+    kept: tuple[str, ...]
+    problems: tuple[str, ...]
 
 
 class LoadedInputs:
@@ -42,6 +55,7 @@ class LoadedInputs:
         self.tls = tls
         self._labels = labels
         self._settings = settings
+        self._marks = self._read_marks()
 
     @property
     def policy(self) -> Policy:
@@ -52,20 +66,42 @@ class LoadedInputs:
         """Return the labels of a namespace."""
         return self._labels(namespace)
 
-    def reload(self, now: datetime) -> tuple[str, ...]:
-        """Read everything again. What has problems stays as it was; they are returned, one line each."""
-        problems = [f"{self.source.path}: {problem}" for problem in self.source.reload()]
+    def reload(self, now: datetime) -> Reload:
+        """Read everything again. What has problems stays as it was."""
+        problems = {
+            POLICY: [in_file(self.source.path, problem) for problem in self.source.reload()],
+            NAMESPACES: self._reload_labels(),
+            CERTIFICATE: self._reload_certificate(now),
+        }
+        kept = tuple(name for name, found in problems.items() if found)
+        marks, before = self._read_marks(), self._marks
+        changed = tuple(name for name, mark in marks.items() if name not in kept and mark != before[name])
+        self._marks = {name: before[name] if name in kept else mark for name, mark in marks.items()}
+        return Reload(changed, kept, tuple(problem for found in problems.values() for problem in found))
+
+    def _reload_labels(self) -> list[str]:
         try:
             self._labels = _labels(self._settings.namespaces_file)
         except (CallerError, WorldError) as error:
-            problems.append(str(error))
+            return [str(error)]
+        return []
+
+    def _reload_certificate(self, now: datetime) -> list[str]:
         bad = certificate_problems(self._settings.certificates, now)
         try:
             if not bad:
                 load_certificate(self.tls, self._settings.certificates)
         except WorldError as error:  # the files changed after they were judged
-            bad = (str(error),)
-        return (*problems, *bad)
+            return [str(error)]
+        return list(bad)
+
+    def _read_marks(self) -> dict[str, str]:
+        """Return a text for each input that differs where the input does."""
+        return {
+            POLICY: self.source.policy.version,
+            NAMESPACES: _digest(self._settings.namespaces_file),
+            CERTIFICATE: _digest(self._settings.certificates / CHAIN),
+        }
 
 
 def load_inputs(settings: WebhookSettings, now: datetime) -> LoadedInputs:
@@ -76,12 +112,13 @@ def load_inputs(settings: WebhookSettings, now: datetime) -> LoadedInputs:
     try:
         source = PolicySource(settings.policy_file)
     except PolicyError as error:
-        problems += [f"policy: {problem}" for problem in error.problems]
+        path = settings.policy_file.absolute()
+        problems += [f"{POLICY} {in_file(path, problem)}" for problem in error.problems]
     try:
         labels = _labels(settings.namespaces_file)
     except (CallerError, WorldError) as error:
-        problems.append(f"namespaces: {error}")
-    problems += [f"certificate: {problem}" for problem in certificate_problems(settings.certificates, now)]
+        problems.append(f"{NAMESPACES}: {error}")
+    problems += [f"{CERTIFICATE}: {problem}" for problem in certificate_problems(settings.certificates, now)]
     if problems or source is None:
         raise StartError(problems)
     return LoadedInputs(source, labels, tls_context(settings.certificates), settings)
@@ -102,3 +139,11 @@ def certificate_problems(directory: Path, now: datetime) -> tuple[str, ...]:
 
 def _labels(path: Path | None) -> LabelsOf:
     return no_labels if path is None else read_namespaces(path).of
+
+
+def _digest(path: Path | None) -> str:
+    """Return a digest of a file, the same one for every file that cannot be read."""
+    try:
+        return sha256(path.read_bytes()).hexdigest() if path else ""
+    except OSError:
+        return ""

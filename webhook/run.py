@@ -15,7 +15,7 @@ from serve.faults import describe_fault
 from serve.http import KEEP_ALIVE_SECONDS, LINGER_SECONDS, Drain, listening_socket
 from serve.settings import Address
 from webhook.app import build_app, utc_now
-from webhook.inputs import LoadedInputs, load_inputs
+from webhook.inputs import POLICY, LoadedInputs, load_inputs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -41,12 +41,17 @@ class Server:
     async def reload(self) -> tuple[str, ...]:
         """Read all files again; what has problems stays as it was. Returns the problems."""
         # In a thread: a disk that hangs must not stop the answers.
-        problems = await asyncio.to_thread(self.inputs.reload, self._clock())
-        for problem in problems:
+        done = await asyncio.to_thread(self.inputs.reload, self._clock())
+        version = self.inputs.policy.version
+        for problem in done.problems:
             self._log.error("reload_problem", problem=problem)
-        self._log.info("reloaded", policy=self.inputs.policy.version, problems=len(problems))
-        self.log_doubts()
-        return problems
+        if done.kept:
+            self._log.error("reload_refused", kept=done.kept, policy_in_force=version)
+        if done.changed or not done.kept:
+            self._log.info("reloaded", changed=done.changed, policy=version)
+        if POLICY not in done.kept:
+            self.log_doubts()
+        return done.problems
 
     def log_doubts(self) -> None:
         """Log what the author of the policy should look at again."""

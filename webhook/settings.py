@@ -8,28 +8,58 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from serve.settings import Address
+from serve.settings import Address, ExistingFile
 
 FailMode = Literal["allow", "deny", "audit"]
+CertificateDirectory = Annotated[Path, Meta(extra={"there": "directory", "made_by": "gpufence certs init"})]
+PolicyPath = Annotated[Path, Meta(extra={"there": "file", "made_by": "gpufence policy show >"})]
 
 
 class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Settings of `gpufence webhook run`."""
+    """Settings of `gpufence webhook run`.
+
+    A start on one machine; `config.yaml` has every setting:
+
+    ```sh
+    gpufence certs init certs
+    gpufence policy show > policy.yaml
+    echo '{apiVersion: v1, kind: Namespace, metadata: {name: vision, labels: {team: vision}}}' > namespaces.yaml
+    cat > config.yaml <<'END'
+    listen: 127.0.0.1:8443
+    certificates: certs
+    policyFile: policy.yaml
+    namespacesFile: namespaces.yaml
+    failMode: allow
+    maxBodyBytes: 10485760
+    requestTimeoutSeconds: 2.5
+    shutdownTimeoutSeconds: 10
+    logLevel: info
+    logFormat: json
+    END
+    gpufence webhook run --config config.yaml
+    ```
+
+    Once it says that it is ready, in a second shell:
+
+    ```sh
+    curl --cacert certs/ca.crt https://127.0.0.1:8443/healthz
+    ```
+    """
 
     listen: Address = Address("0.0.0.0", 8443)  # noqa: S104 - the API server calls from outside of the pod
     """Address and port of the HTTPS server. All interfaces, because the API server reaches a pod by its pod
     address; 8443, because ports below 1024 need a privilege. Port 0 takes a free one, which the ready line
     names."""
 
-    certificates: Path = Path("/etc/gpufence/certs")
+    certificates: CertificateDirectory = Path("/etc/gpufence/certs")
     """Directory with `tls.crt`, `tls.key` and, where it can be had, `ca.crt`: a mounted Secret, or what
     `gpufence certs init` wrote."""
 
-    policy_file: Path = Path("/etc/gpufence/policy.yaml")
+    policy_file: PolicyPath = Path("/etc/gpufence/policy.yaml")
     """File with the GpuPolicy. The process does not start with a policy that has problems; a reload (SIGHUP)
     with one keeps the last good policy."""
 
-    namespaces_file: Path | None = None
+    namespaces_file: ExistingFile | None = None
     """File with Namespace objects (documents or a List), which supply the labels that namespace selectors of
     the policy match. Without it, or for a namespace that is not in it, the labels are unknown and no label
     selector matches."""

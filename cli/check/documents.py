@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from cli.check.results import Document, Problem
-from policy.templates import item_kind
+from policy.templates import RENDER, item_kind
 from serve.kubeyaml import YamlError, read
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _chunks(text: str) -> Iterator[tuple[str, int]]:
 def _yaml_problem(source: str, index: int, chunk: str, error: YamlError) -> Problem:
     if "{{" in chunk:
         message = f"line {error.line}: this looks like a Helm template, not YAML ({error.message})"
-        return Problem(source, index, message, "Render it first: helm template CHART | gpufence check -f -")
+        return Problem(source, index, message, RENDER)
     return Problem(source, index, f"line {error.line}: {error.message}", error.fix)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cli.check.documents import MAX_JSON, MIB
 from cli.check.results import STDIN, Problem
+from policy.templates import RENDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,16 +24,25 @@ def expand(names: Iterable[str]) -> Iterator[str | Problem]:
             yield name
             continue
         closed: list[OSError] = []
-        found = sorted(_within(name, closed))
+        charts: list[str] = []
+        found = sorted(_within(name, closed, charts))
         yield from found
+        yield from (Problem(chart, None, "this is a Helm chart", RENDER) for chart in sorted(charts))
         yield from (_unreadable(str(error.filename), error) for error in closed)
-        if not found and not closed:
+        if not found and not closed and not charts:
             yield Problem(name, None, f"the directory has no {', '.join(SUFFIXES)} file", "Name another one.")
 
 
-def _within(directory: str, closed: list[OSError]) -> Iterator[str]:
-    """Yield the files at every depth. Links to directories are not followed: they could lead in circles."""
-    for folder, _, files in os.walk(directory, onerror=closed.append):
+def _within(directory: str, closed: list[OSError], charts: list[str]) -> Iterator[str]:
+    """Yield the files at every depth. Links to directories are not followed: they could lead in circles.
+
+    Of a Helm chart only what Helm does not render is yielded; the chart itself is added to `charts`.
+    """
+    for folder, folders, files in os.walk(directory, onerror=closed.append):
+        if "Chart.yaml" in files:
+            charts.append(folder)
+            folders[:] = [inner for inner in folders if inner not in {"templates", "charts"}]
+            files = [file for file in files if file != "Chart.yaml" and not file.startswith("values")]  # noqa: PLW2901
         yield from (str(Path(folder, file)) for file in files if file.endswith(SUFFIXES))
 
 

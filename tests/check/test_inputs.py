@@ -210,6 +210,37 @@ def test_a_helm_template_is_recognised(check: Callable[..., Any], text: str) -> 
     assert "Render it first: helm template CHART | gpufence check -f -" in ran.err
 
 
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_the_chart_of_helm_is_recognised(check: Callable[..., Any], version: str) -> None:
+    ran = check(f"apiVersion: {version}\nname: web\nversion: 0.1.0\n")
+    assert ran.code == 2
+    assert "this is the Chart.yaml of a Helm chart, not a manifest" in ran.err
+    assert "Render it first: helm template CHART | gpufence check -f -" in ran.err
+    assert "Add kind" not in ran.err
+
+
+def test_a_helm_chart_in_a_directory_is_told_once_and_the_rest_is_judged(
+    gpufence: Callable[..., Any], pod: str
+) -> None:
+    for name, text in {
+        "chart/Chart.yaml": "apiVersion: v2\nname: web\nversion: 0.1.0\n",
+        "chart/values.yaml": "kind: web\n",
+        "chart/values.schema.json": "{}",
+        "chart/templates/web.yaml": "replicas: {{ .Values.replicas }}\n",
+        "chart/charts/db/Chart.yaml": "apiVersion: v2\nname: db\nversion: 0.1.0\n",
+        "web.yaml": pod,
+    }.items():
+        Path("deploy", name).parent.mkdir(parents=True, exist_ok=True)
+        Path("deploy", name).write_text(text)
+    ran = gpufence("check", "-f", "deploy", "-o", "json")
+    assert ran.code == 2
+    (line,) = ran.err.splitlines()
+    assert line.startswith(
+        "gpufence check: deploy/chart: this is a Helm chart. Render it first: helm template"
+    )
+    assert [each["source"] for each in ran.json()["results"]] == ["deploy/web.yaml"]
+
+
 def test_broken_json_in_a_json_file_is_told_as_json(gpufence: Callable[..., Any]) -> None:
     Path("pod.json").write_text('{"apiVersion": "v1", ')
     ran = gpufence("check", "-f", "pod.json")

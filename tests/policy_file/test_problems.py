@@ -59,9 +59,9 @@ CASES: list[tuple[dict[str, Any], str, str, str, str]] = [
         "spec.profile",
         "must be one of baseline, restricted",
         '"strict"',
-        "Did you mean `restricted`?",
+        "Write baseline or restricted.",
     ),
-    ({"enforcement": None}, "spec.enforcement", "must be one of enforce, audit", "null", "enforce, audit."),
+    ({"enforcement": None}, "spec.enforcement", "must be one of enforce, audit", "null", "enforce or audit."),
     ({"teems": []}, "spec.teems", "there is no such field", "a list of 0", "Did you mean `teams`?"),
     ({"zzz": {}}, "spec.zzz", "there is no such field", "an object of 0 fields", "Write one of: profile, "),
     ({"gpu": {"notGPU": 1}}, "spec.gpu.notGPU", "there is no such field", "1", "Did you mean `notGpu`?"),
@@ -94,8 +94,21 @@ CASES: list[tuple[dict[str, Any], str, str, str, str]] = [
         "Write `field: value`",
     ),
     ({"gpu": []}, "spec.gpu", "must be an object of fields", "a list of 0", "Write `field: value`"),
-    (_team(name=7), "spec.teams[0].name", "must be text", "7", "Put it in quotes"),
-    (_team(name=True), "spec.teams[0].name", "must be text", "true", "Put it in quotes"),
+    (_team(name=7), "spec.teams[0].name", "must be text, and is a number", "7", "Put it in quotes"),
+    (
+        _team(name=True),
+        "spec.teams[0].name",
+        "must be text, and is a boolean",
+        "true",
+        "Put it in quotes: YAML reads on, yes and y without quotes as true.",
+    ),
+    (
+        {"enforcement": False},
+        "spec.enforcement",
+        "is a boolean, and must be one of enforce, audit",
+        "false",
+        "Write one of: enforce, audit. YAML reads off, no and n without quotes as false.",
+    ),
     (_team(name=["a"]), "spec.teams[0].name", "must be text", "a list of 1", "Write one line of text."),
     (_team(name=""), "spec.teams[0].name", "is empty", '""', "Write at least one character."),
     (
@@ -233,7 +246,13 @@ CASES: list[tuple[dict[str, Any], str, str, str, str]] = [
         '"gf201"',
         "`gpufence rules` lists",
     ),
-    (_rule(rule="GF210"), "spec.rules[0].rule", "there is no rule of this id", '"GF210"', "Did you mean `GF"),
+    (
+        _rule(rule="GF210"),
+        "spec.rules[0].rule",
+        "there is no rule of this id",
+        '"GF210"',
+        "`gpufence rules` lists",
+    ),
     (
         _rule(mode="block"),
         "spec.rules[0].mode",
@@ -241,7 +260,13 @@ CASES: list[tuple[dict[str, Any], str, str, str, str]] = [
         '"block"',
         "Write",
     ),
-    (_rule(mode=False), "spec.rules[0].mode", "must be one of fix, deny, warn, audit, off", "false", "Write"),
+    (
+        _rule(mode=False),
+        "spec.rules[0].mode",
+        "is a boolean, and must be one of fix, deny, warn, audit, off",
+        "false",
+        'Put it in quotes ("off"): YAML reads off without quotes as false.',
+    ),
     (
         _rule(case="othr"),
         "spec.rules[0].case",
@@ -295,7 +320,7 @@ CASES: list[tuple[dict[str, Any], str, str, str, str]] = [
     (
         _rule(namespaceSelector={"matchLabels": {"team": 7}}),
         "spec.rules[0].namespaceSelector.matchLabels.team",
-        "must be text",
+        "must be text, and is a number",
         "7",
         "Put it in quotes",
     ),
@@ -319,7 +344,7 @@ CASES: list[tuple[dict[str, Any], str, str, str, str]] = [
         "spec.exceptions[0].rules[1]",
         "there is no rule of this id",
         '"GF299"',
-        "Did you mean `GF2",
+        "`gpufence rules` lists",
     ),
     (
         _exception(expires="soon"),
@@ -508,7 +533,7 @@ def test_every_problem_is_told_at_once(problems_of: ProblemsOf) -> None:
 def test_a_problem_reads_as_one_line_for_people(written: Written, problems_of: ProblemsOf) -> None:
     (problem,) = problems_of(written(profile="strict"))
     assert str(problem) == (
-        'spec.profile: must be one of baseline, restricted (found "strict"). Fix: Did you mean `restricted`?'
+        'spec.profile: must be one of baseline, restricted (found "strict"). Fix: Write baseline or restricted.'
     )
 
 

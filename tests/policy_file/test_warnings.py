@@ -28,22 +28,14 @@ class TestTeamNames:
     """Pods carry a team's name as a label, which not every name can be."""
 
     @pytest.mark.parametrize("name", ["Forschung & Entwicklung", "研究", "x" * 64, "-a"])
-    def test_a_name_that_is_no_label_value_is_told_with_its_short_form(
+    def test_a_name_that_is_no_label_value_gets_a_short_form_and_no_warning(
         self, written: Written, name: str
     ) -> None:
-        loaded = load_policy(written(teams=[{"name": name, "namespaces": ["a"]}]))
-        (warning,) = loaded.warnings
-        assert warning.path == "spec.teams[0].name"
-        assert short_form(name) in warning.message
+        loaded = load_policy(written(teams=[{"name": name, "namespaces": ["a"], "costCenter": "CC 1"}]))
+        assert loaded.warnings == ()
         assert loaded.policy.teams[0].name == name
         assert loaded.policy.teams[0].label == short_form(name)
-
-    def test_the_same_holds_for_a_cost_center(self, written: Written) -> None:
-        (warning,) = load_policy(
-            written(teams=[{"name": "a", "namespaces": ["a"], "costCenter": "CC 1"}])
-        ).warnings
-        assert warning.path == "spec.teams[0].costCenter"
-        assert short_form("CC 1") in warning.message
+        assert loaded.policy.teams[0].cost_center_label == short_form("CC 1")
 
     def test_a_name_that_is_a_label_value_is_carried_as_it_is(self, written: Written) -> None:
         loaded = load_policy(written(teams=[{"name": "Vision_1.x", "namespaces": ["a"]}]))
@@ -62,7 +54,7 @@ class TestTeamsThatOwnNothing:
             {"name": "a", "namespaces": ["vision", "speech"], "groups": ["oidc:ml"]},
             {"name": "b", "groups": ["oidc:ml"], "namespaces": ["vision"]},
         ]
-        message = "can own no pod: spec.teams[0] comes first and claims all that it claims"
+        message = "never applies: spec.teams[0] comes first and claims all that it claims"
         assert _warned(written(teams=teams)) == [("spec.teams[1]", message)]
 
     def test_a_team_whose_claims_several_earlier_ones_share(self, written: Written) -> None:
@@ -80,13 +72,79 @@ class TestTeamsThatOwnNothing:
     def test_one_claim_of_its_own_is_enough(self, written: Written) -> None:
         teams = [
             {"name": "a", "namespaces": ["vision"]},
-            {"name": "b", "namespaces": ["vision"], "serviceAccounts": ["vision/b"]},
+            {"name": "b", "namespaces": ["vision"], "serviceAccounts": ["shared/b"]},
         ]
         assert _warned(written(teams=teams)) == []
 
     def test_equal_names_of_different_kinds_are_different_claims(self, written: Written) -> None:
         teams = [{"name": "a", "namespaces": ["vision"]}, {"name": "b", "groups": ["vision"]}]
         assert _warned(written(teams=teams)) == []
+
+    @pytest.mark.parametrize(
+        ("earlier", "later"),
+        [
+            ({"namespaces": ["vision*"]}, {"namespaces": ["vision", "vision-*"]}),
+            ({"namespaces": ["vision-*"]}, {"serviceAccounts": ["vision-a/*"]}),
+            ({"namespaces": ["vision"]}, {"queues": [{"queue": "q", "namespaces": ["vision"]}]}),
+            ({"serviceAccounts": ["a/*"]}, {"serviceAccounts": ["a/train-*"]}),
+            (
+                {"queues": [{"queue": "q", "namespaces": ["a*"]}]},
+                {"queues": [{"queue": "q", "namespaces": ["a"]}]},
+            ),
+        ],
+    )
+    def test_a_team_behind_a_wildcard_that_covers_it(
+        self, written: Written, earlier: dict[str, Any], later: dict[str, Any]
+    ) -> None:
+        teams = [{"name": "a", **earlier}, {"name": "b", **later}]
+        message = "never applies: spec.teams[0] comes first and claims all that it claims"
+        assert _warned(written(teams=teams)) == [("spec.teams[1]", message)]
+
+    @pytest.mark.parametrize(
+        ("earlier", "later"),
+        [
+            ({"namespaces": ["vision-*"]}, {"namespaces": ["vision"]}),
+            ({"namespaces": ["vision-a"]}, {"namespaces": ["vision-*"]}),
+            ({"namespaces": ["a*c"]}, {"namespaces": ["a*"]}),
+            ({"serviceAccounts": ["vision/*"]}, {"namespaces": ["vision"]}),
+            ({"namespaces": ["vision"]}, {"groups": ["vision"]}),
+            (
+                {"queues": [{"queue": "p", "namespaces": ["a*"]}]},
+                {"queues": [{"queue": "q", "namespaces": ["a"]}]},
+            ),
+        ],
+    )
+    def test_a_team_behind_a_wildcard_that_leaves_it_something(
+        self, written: Written, earlier: dict[str, Any], later: dict[str, Any]
+    ) -> None:
+        assert _warned(written(teams=[{"name": "a", **earlier}, {"name": "b", **later}])) == []
+
+    def test_teams_behind_one_that_claims_every_pod_are_told_of_once(self, written: Written) -> None:
+        teams = [{"name": name, "namespaces": [name]} for name in ("*", "b", "c")]
+        teams[0]["name"] = "a"
+        assert [path for path, _ in _warned(written(teams=teams))] == ["spec.teams[0]"]
+
+    def test_a_policy_of_many_claims_is_judged_in_a_moment(self, written: Written) -> None:
+        teams = [
+            {"name": f"t{team}", "namespaces": [f"a{team}-{number}*" for number in range(256)]}
+            for team in range(100)
+        ]
+        assert _warned(written(teams=teams)) == []
+
+
+class TestExceptions:
+    """Leave to break rules."""
+
+    def test_a_rule_that_is_there_twice(self, written: Written) -> None:
+        row = {
+            "name": "e",
+            "namespaces": ["a"],
+            "reason": "r",
+            "owner": "o",
+            "expires": "2999-01-01T00:00:00Z",
+        }
+        document = written(exceptions=[{**row, "rules": ["GF201", "GF202", "GF201"]}])
+        assert _warned(document) == [("spec.exceptions[0].rules[2]", "is in the list twice")]
 
 
 class TestClaimsOfEverybody:

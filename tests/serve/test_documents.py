@@ -25,7 +25,7 @@ def test_empty_documents_are_left_out():
 
 
 def test_a_second_document_is_refused_where_one_is_expected():
-    with pytest.raises(DocumentError, match="f: one document expected, 2 found"):
+    with pytest.raises(DocumentError, match=r"f line 2: one document expected, 2 found\. Keep one"):
         parse_document("a: 1\n---\na: 2\n", "f")
 
 
@@ -44,6 +44,16 @@ def test_a_second_document_is_refused_where_one_is_expected():
 def test_what_cannot_be_read_names_the_file(text):
     with pytest.raises(DocumentError, match=r"^file\.yaml"):
         parse_documents(text, "file.yaml")
+
+
+@pytest.mark.parametrize("text", ["a:\n\tb: 1\n", "a:\n- x\n\t- y\n", "a:\n  \t- x\n", "- a: 1\n-\tb: 1\n"])
+def test_a_tab_in_the_indentation_is_told_as_a_tab(text):
+    with pytest.raises(DocumentError, match=r"a tab stands in the indentation.*spaces"):
+        parse_documents(text, "f")
+
+
+def test_a_tab_that_yaml_allows_is_left_alone():
+    assert parse_document("a:\t1\nb: [1,\n\t2]\n", "f") == {"a": 1, "b": [1, 2]}
 
 
 def test_a_file_that_is_not_text_is_refused(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policy.errors import PolicyError
-from serve.policy_source import PolicySource
+from serve.policy_source import PolicySource, in_file
 
 GOOD = """
 apiVersion: gpufence.io/v1alpha1
@@ -54,3 +54,15 @@ def test_a_bad_reload_keeps_the_last_good_policy_and_says_why(file):
     (problem,) = source.reload()
     assert "loose" in str(problem)
     assert source.policy is before
+
+
+@pytest.mark.parametrize("text", [None, "a: [", "a: 1\n---\nb: 1\n", "kind: x\n"])
+def test_a_line_about_the_file_names_it_once_and_ends_its_sentences_once(file, text):
+    file.unlink() if text is None else file.write_text(text)
+    with pytest.raises(PolicyError) as caught:
+        PolicySource(file)
+    for problem in caught.value.problems:
+        told = in_file(file, problem)
+        assert told.count(str(file)) == 1
+        assert " Fix: " in told
+        assert ".." not in told.replace(str(file), "")

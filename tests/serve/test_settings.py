@@ -10,7 +10,16 @@ import pytest
 
 from policy.errors import WorldError
 from serve.documents import DocumentError
-from serve.settings import _SERVICE_LINK, Address, SettingsError, documented, load_settings
+from serve.settings import (
+    _SERVICE_LINK,
+    Address,
+    ExistingDirectory,
+    ExistingFile,
+    SettingsError,
+    _expected,
+    documented,
+    load_settings,
+)
 from serve.settings_page import settings_page
 from webhook.settings import WebhookSettings
 
@@ -66,17 +75,80 @@ def test_every_problem_is_reported_at_once_with_path_value_and_fix(tmp_path):
         "Size: there is no such setting. Fix: Did you mean `size`?",
         "environment variable GPUFENCE_MODES: there is no such setting. Fix: Did you mean `GPUFENCE_MODE`?",
         (
-            "listenOn: expected host:port, or [address]:port for IPv6 (found 'here')."
-            " Fix: Leave it out for the default, [::]:1."
+            'listenOn: must be host:port, or [address]:port for IPv6 (found "here").'
+            " Fix: Write it as in `listenOn: [::]:1`. Leave it out for the default, [::]:1."
         ),
-        "size: Expected `int`, got `str` (found 'many'). Fix: Leave it out for the default, 5.",
-        "mode: Invalid enum value 'three' (found 'three'). Fix: Write one of: one, two.",
+        (
+            'size: must be a whole number of at least 1 (found "many").'
+            " Fix: Write it as in `size: 5`. Leave it out for the default, 5."
+        ),
+        'mode: must be one of one, two (found "three"). Fix: Write one or two. Leave it out for the default, one.',
     ]
+
+
+def test_a_port_alone_is_told_with_the_address_that_was_meant(tmp_path):
+    (problem,) = problems(tmp_path, "listenOn: 8443\n")
+    assert "must be host:port" in problem
+    assert "Write it as in `listenOn: [::]:8443`." in problem
+
+
+@pytest.mark.parametrize("value", ["off", "no"])
+def test_a_word_that_yaml_reads_as_a_boolean_is_told_with_the_quotes_it_needs(tmp_path, value):
+    for key in ("data", "mode"):
+        (problem,) = problems(tmp_path, f"{key}: {value}\n")
+        assert "YAML reads off, no and n without quotes as false." in problem
 
 
 def test_a_number_out_of_range_is_a_problem_in_a_variable_too(tmp_path):
     (problem,) = problems(tmp_path, GPUFENCE_SIZE="0")
-    assert problem.startswith("environment variable GPUFENCE_SIZE: Expected `int` >= 1 (found '0')")
+    assert problem == (
+        'environment variable GPUFENCE_SIZE: must be a whole number of at least 1 (found "0").'
+        " Fix: Write it as in `GPUFENCE_SIZE=5`. Leave it out for the default, 5."
+    )
+
+
+@pytest.mark.parametrize(
+    ("bounds", "told"),
+    [
+        ({}, "a number"),
+        ({"gt": 0, "le": 30}, "a number above 0 and at most 30"),
+        ({"ge": 0, "le": 30}, "a number from 0 to 30"),
+        ({"ge": 1}, "a number of at least 1"),
+        ({"le": 9}, "a number of at most 9"),
+    ],
+)
+def test_a_range_is_told_in_words(bounds, told):
+    assert _expected(Annotated[float, msgspec.Meta(**bounds)]) == told
+
+
+class Files(msgspec.Struct, frozen=True, rename="camel"):
+    keys: ExistingDirectory = Path("keys")
+    """Directory."""
+    policy: ExistingFile = Path("policy")
+    """File."""
+    extra: ExistingFile | None = None
+    """File or none."""
+
+
+def test_paths_that_must_be_there_are_reported_with_everything_else(tmp_path):
+    (tmp_path / "policy.d").mkdir()
+    (tmp_path / "config.yaml").write_text("keys: gone\npolicy: policy.d\nextra: none.yaml\ncolour: red\n")
+    with pytest.raises(SettingsError) as caught:
+        load_settings(Files, tmp_path / "config.yaml", {})
+    found = [str(problem) for problem in caught.value.problems]
+    assert len(found) == 4
+    assert found[0].startswith("colour: there is no such setting")
+    assert found[1] == (
+        f"keys: there is no directory {tmp_path}/gone."
+        " Fix: Create it, or set keys (variable GPUFENCE_KEYS) to another one."
+    )
+    assert f"policy: there is no file {tmp_path}/policy.d" in found[2]
+    assert f"extra: there is no file {tmp_path}/none.yaml" in found[3]
+
+
+def test_paths_that_are_there_are_taken(tmp_path):
+    (tmp_path / "config.yaml").write_text("keys: .\npolicy: config.yaml\n")
+    assert load_settings(Files, tmp_path / "config.yaml", {}).extra is None
 
 
 def test_a_number_written_as_text_is_refused_in_the_file(tmp_path):
@@ -143,11 +215,12 @@ def test_what_is_no_address_is_refused(text):
 
 
 def test_each_setting_says_what_it_means():
-    assert [(one.key, one.variable, one.default, one.text) for one in documented(Sample)] == [
-        ("listenOn", "GPUFENCE_LISTEN_ON", "[::]:1", "Where."),
-        ("data", "GPUFENCE_DATA", "/data", "What."),
-        ("size", "GPUFENCE_SIZE", "5", "How many."),
-        ("mode", "GPUFENCE_MODE", "one", "Which way."),
+    told = [(one.key, one.variable, one.default, one.expected, one.text) for one in documented(Sample)]
+    assert told == [
+        ("listenOn", "GPUFENCE_LISTEN_ON", "[::]:1", "host:port, or [address]:port for IPv6", "Where."),
+        ("data", "GPUFENCE_DATA", "/data", "a path", "What."),
+        ("size", "GPUFENCE_SIZE", "5", "a whole number of at least 1", "How many."),
+        ("mode", "GPUFENCE_MODE", "one", "one of one, two", "Which way."),
     ]
 
 
@@ -162,3 +235,18 @@ def test_a_setting_without_a_text_is_an_error():
 
 def test_the_page_of_settings_is_the_one_in_the_repository():
     assert (ROOT / "docs" / "settings.md").read_text() == settings_page(ALL)
+
+
+def test_the_example_of_the_page_has_every_setting_and_is_read(tmp_path):
+    page = settings_page(ALL)
+    example = page.partition("<<'END'\n")[2].partition("END\n")[0]
+    (tmp_path / "certs").mkdir()
+    for name in ("policy.yaml", "namespaces.yaml"):
+        (tmp_path / name).touch()
+    (tmp_path / "config.yaml").write_text(example)
+    load_settings(WebhookSettings, tmp_path / "config.yaml", {})
+    assert [line.partition(":")[0] for line in example.splitlines()] == [
+        setting.key for setting in documented(WebhookSettings)
+    ]
+    for command in ("gpufence certs init", "gpufence webhook run --config", "curl --cacert"):
+        assert command in page

@@ -70,12 +70,15 @@ def test_sighup_reloads_and_a_bad_policy_keeps_it_running(config, files):
         (files / "policy.yaml").write_text("a: [")
         process.send_signal(signal.SIGHUP)
         lines = [json.loads(process.stderr.readline()) for _ in range(3)]
-        assert [line["event"] for line in lines] == ["ready", "reload_problem", "reloaded"]
-        assert lines[2]["policy"] == lines[0]["policy"]
+        assert [line["event"] for line in lines] == ["ready", "reload_problem", "reload_refused"]
+        assert [line["level"] for line in lines] == ["info", "error", "error"]
+        assert lines[2]["kept"] == ["policy"]
+        assert lines[2]["policy_in_force"] == lines[0]["policy"]
         assert healthy(url, files / "ca.crt")
         process.terminate()
-        process.communicate(timeout=20)
+        rest = process.communicate(timeout=20)[1]
     assert process.returncode == 0
+    assert "reloaded" not in [json.loads(line)["event"] for line in rest.splitlines()]
 
 
 def run(config, **extra):
@@ -85,12 +88,13 @@ def run(config, **extra):
 
 
 def test_every_problem_of_the_settings_is_on_stderr_and_it_exits_with_2(config):
-    config.write_text("listn: 127.0.0.1:0\nfailMode: maybe\n")
+    config.write_text("listn: 127.0.0.1:0\ncertificates: .\npolicyFile: gone.yaml\nfailMode: maybe\n")
     result = run(config, GPUFENCE_LOG_LEVEL="loud")
     assert result.returncode == 2
     assert result.stdout == ""
     lines = result.stderr.splitlines()
-    assert len(lines) == 3
+    assert len(lines) == 4
+    assert f"policyFile: there is no file {config.parent}/gone.yaml. Fix: Create it with" in result.stderr
     assert "gpufence webhook: listn: there is no such setting. Fix: Did you mean `listen`?" in lines
 
 

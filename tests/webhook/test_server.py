@@ -183,8 +183,8 @@ async def test_every_problem_of_the_files_stops_the_start(settings, files):
         async with running(settings(namespaces_file=files / "n.yaml")):
             pass
     text = "\n".join(caught.value.problems)
-    assert "policy: apiVersion" in text
-    assert "policy: spec.profile" in text
+    assert f"policy {files}/policy.yaml: apiVersion" in text
+    assert f"policy {files}/policy.yaml: spec.profile" in text
     assert "namespaces: " in text
     assert "certificate: cannot read" in text
 
@@ -221,6 +221,18 @@ async def test_a_reload_with_problems_keeps_what_was_good(webhook, files, review
         assert server.inputs.policy is before
         async with client.post("/mutate", json=review(), headers={"Connection": "close"}) as response:
             assert response.status == 200
+
+
+async def test_a_reload_says_what_it_took_and_what_it_refused(webhook, files):
+    async with webhook() as (server, _):
+        (files / "policy.yaml").write_text("a: [")
+        authority = new_authority("other CA", datetime.now(UTC))
+        leaf = issue_serving(authority, ServingNames(ips=("127.0.0.1",)), datetime.now(UTC))
+        write(files, authority, leaf, keep_ca_key=False, replace_ca=True)
+        done = server.inputs.reload(datetime.now(UTC))
+        assert (done.changed, done.kept, len(done.problems)) == (("certificate",), ("policy",), 1)
+        again = server.inputs.reload(datetime.now(UTC))
+        assert (again.changed, again.kept) == ((), ("policy",))
 
 
 async def test_requests_in_flight_are_answered_before_the_server_stops(settings, files, review):
