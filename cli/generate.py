@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from cli.generated.command_reference import command_reference
 from cli.generated.configmap_policy import configmap_policy
+from cli.generated.match_conditions import mutating_conditions, validating_conditions
 from cli.generated.rule_reference import rule_reference
 from policy.crd import crd_yaml
 from serve.settings_page import settings_page
@@ -28,6 +29,8 @@ FILES: dict[str, Callable[[], str]] = {
     "docs/settings.md": lambda: settings_page({"gpufence webhook run": WebhookSettings}),
     "manifests/crds/gpufence.io_gpupolicies.yaml": crd_yaml,
     "manifests/admission-policies/reserved-configmap-keys.yaml": configmap_policy,
+    "manifests/kustomize/components/match-conditions/mutating.yaml": mutating_conditions,
+    "manifests/kustomize/components/match-conditions/validating.yaml": validating_conditions,
 }
 
 
