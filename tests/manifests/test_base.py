@@ -195,13 +195,14 @@ def test_the_settings_load_and_agree_with_the_deployment(one: One, tmp_path: Pat
     assert str(config.parent) == mounts["config"]["mountPath"]
     assert config.name in _config(one)
 
-    # Where the certificates are mounted there is nothing on this machine; the file leaves that at its default.
-    variables = {"GPUFENCE_CERTIFICATES": str(tmp_path)}
-    settings = load_settings(WebhookSettings, tmp_path / config.name, variables)
-    assert "certificates" not in yaml.safe_load((tmp_path / config.name).read_text())
+    # Where the certificates are mounted in the pod there is nothing on this machine.
+    settings = load_settings(
+        WebhookSettings, tmp_path / config.name, {"GPUFENCE_CERTIFICATES": str(tmp_path)}
+    )
     (port,) = (port for port in container["ports"] if port["name"] == "https")
     assert settings.listen.port == port["containerPort"]
-    assert str(WebhookSettings().certificates) == mounts["certs"]["mountPath"]
+    written = yaml.safe_load((tmp_path / config.name).read_text())
+    assert written["certificates"] == mounts["certs"]["mountPath"]
     assert settings.shutdown_timeout_seconds < pod["terminationGracePeriodSeconds"]
     assert all(mount.get("readOnly") for mount in mounts.values())
     assert {volume["name"] for volume in pod["volumes"]} == set(mounts)
