@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from aiohttp import web
 
 from serve.faults import describe_fault
-from serve.http import healthz
+from serve.http import Drain, healthz, readyz
 from serve.logs import logger
 from webhook.answer import Answered, Terms, answer_body
 from webhook.reviews import EXPECTED, NotAReviewError, encode
@@ -41,6 +41,9 @@ class Inputs(Protocol):
     def labels_of(self, namespace: str) -> dict[str, str] | Unreadable:
         """Return the labels of a namespace."""
 
+    def not_ready(self, now: datetime) -> tuple[str, ...]:
+        """Return why no request should come here, one line each."""
+
 
 def utc_now() -> datetime:
     """Return the time, aware of its zone."""
@@ -48,13 +51,18 @@ def utc_now() -> datetime:
 
 
 def build_app(
-    settings: WebhookSettings, inputs: Inputs, clock: Callable[[], datetime] = utc_now
+    settings: WebhookSettings, inputs: Inputs, drain: Drain, clock: Callable[[], datetime] = utc_now
 ) -> web.Application:
-    """Return the application with /mutate, /validate and /healthz."""
+    """Return the application with /mutate, /validate, /healthz and /readyz."""
+
+    def not_ready() -> tuple[str, ...]:
+        return ("the process is about to stop",) if drain.begun else inputs.not_ready(clock())
+
     app = web.Application(client_max_size=settings.max_body_bytes)
     app.router.add_post("/mutate", _handler("mutate", settings, inputs, clock))
     app.router.add_post("/validate", _handler("validate", settings, inputs, clock))
     app.router.add_get("/healthz", healthz)
+    app.router.add_get("/readyz", readyz(not_ready))
     return app
 
 

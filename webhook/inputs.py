@@ -55,6 +55,8 @@ class LoadedInputs:
         self.tls = tls
         self._labels = labels
         self._settings = settings
+        self._bundle = read_bundle(settings.certificates)
+        self._refused: tuple[str, ...] = ()
         self._marks = self._read_marks()
 
     @property
@@ -65,6 +67,14 @@ class LoadedInputs:
     def labels_of(self, namespace: str) -> dict[str, str] | Unreadable:
         """Return the labels of a namespace."""
         return self._labels(namespace)
+
+    def not_ready(self, now: datetime) -> tuple[str, ...]:
+        """Return why an API server would not trust us, one line each.
+
+        The certificate that is served does not hold any longer, or the one in the directory was refused: then
+        callers may already trust only another.
+        """
+        return self._refused or reasons_against(self._bundle.chain, self._bundle.trusted, now)
 
     def reload(self, now: datetime) -> Reload:
         """Read everything again. What has problems stays as it was."""
@@ -87,13 +97,15 @@ class LoadedInputs:
         return []
 
     def _reload_certificate(self, now: datetime) -> list[str]:
-        bad = certificate_problems(self._settings.certificates, now)
+        directory = self._settings.certificates
+        self._refused = certificate_problems(directory, now)
         try:
-            if not bad:
-                load_certificate(self.tls, self._settings.certificates)
+            if not self._refused:
+                self._bundle = read_bundle(directory)
+                load_certificate(self.tls, directory)
         except WorldError as error:  # the files changed after they were judged
-            return [str(error)]
-        return list(bad)
+            self._refused = (str(error),)
+        return list(self._refused)
 
     def _read_marks(self) -> dict[str, str]:
         """Return a text for each input that differs where the input does."""

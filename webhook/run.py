@@ -27,9 +27,12 @@ if TYPE_CHECKING:
 class Server:
     """A webhook that listens."""
 
-    def __init__(self, address: Address, inputs: LoadedInputs, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self, address: Address, inputs: LoadedInputs, drain: Drain, clock: Callable[[], datetime]
+    ) -> None:
         self.address = address
         self.inputs = inputs
+        self.drain = drain
         self._clock = clock
         self._log = logs.logger("webhook")
 
@@ -68,7 +71,8 @@ async def running(
     StartError before anything listens, with every problem of the files.
     """
     inputs = await asyncio.to_thread(load_inputs, settings, clock())
-    app, drain = build_app(settings, inputs, clock), Drain()
+    drain = Drain()
+    app = build_app(settings, inputs, drain, clock)
     app.middlewares.append(drain.middleware())
     runner = web.AppRunner(
         app,
@@ -84,7 +88,7 @@ async def running(
         await site.start()
         host, port = listener.getsockname()[:2]
         try:
-            yield Server(Address(host, port), inputs, clock)
+            yield Server(Address(host, port), inputs, drain, clock)
         finally:
             await site.stop()
             await drain.wait(settings.shutdown_timeout_seconds)
@@ -101,17 +105,23 @@ def run(settings: WebhookSettings, ready: Callable[[str], None]) -> None:
 async def _until_stopped(settings: WebhookSettings, ready: Callable[[str], None]) -> None:
     log = logs.logger("webhook")
     loop = asyncio.get_running_loop()
-    stop, again = asyncio.Event(), asyncio.Event()
-    for number, event in ((signal.SIGTERM, stop), (signal.SIGINT, stop), (signal.SIGHUP, again)):
-        loop.add_signal_handler(number, event.set)
+    stop: asyncio.Queue[signal.Signals] = asyncio.Queue()
+    again = asyncio.Event()
+    loop.add_signal_handler(signal.SIGHUP, again.set)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.put_nowait, number)
     async with running(settings) as server:
         reloads = asyncio.create_task(_reload_when(again, server))
         log.info("ready", url=server.url, policy=server.inputs.policy.version, fail_mode=settings.fail_mode)
         server.log_doubts()
         ready(server.url)
-        await stop.wait()
+        number = await stop.get()
         log.info("stopping")
         reloads.cancel()
+        server.drain.begin()
+        if number == signal.SIGTERM:  # not for a person who presses Ctrl-C
+            # Requests still come until every API server has heard that this endpoint is gone.
+            await asyncio.sleep(settings.stop_delay_seconds)
     log.info("stopped")
 
 

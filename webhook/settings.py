@@ -33,6 +33,7 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     maxBodyBytes: 10485760
     requestTimeoutSeconds: 2.5
     shutdownTimeoutSeconds: 10
+    stopDelaySeconds: 5
     logLevel: info
     logFormat: json
     END
@@ -82,6 +83,11 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     shutdown_timeout_seconds: Annotated[float, Meta(ge=0, le=300)] = 10.0
     """Longest time in seconds that SIGTERM waits for requests in flight. Below the 30 seconds that a pod is
     given before SIGKILL."""
+
+    stop_delay_seconds: Annotated[float, Meta(ge=0, le=120)] = 5.0
+    """How long in seconds requests are still taken after SIGTERM, while `/readyz` says no: API servers and
+    kube-proxy hear of a removed endpoint with some delay. Together with `shutdownTimeoutSeconds` below the
+    grace period of the pod."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severe message that is logged. `info` has denials and faults, `debug` every decision."""

@@ -42,8 +42,13 @@ def _within(directory: str, closed: list[OSError], charts: list[str]) -> Iterato
         if "Chart.yaml" in files:
             charts.append(folder)
             folders[:] = [inner for inner in folders if inner not in {"templates", "charts"}]
-            files = [file for file in files if file != "Chart.yaml" and not file.startswith("values")]  # noqa: PLW2901
-        yield from (str(Path(folder, file)) for file in files if file.endswith(SUFFIXES))
+        yield from (str(Path(folder, file)) for file in files if _is_input(file, chart="Chart.yaml" in files))
+
+
+def _is_input(file: str, *, chart: bool) -> bool:
+    """Whether the file holds manifests by its name. Helm's own files in the folder of a chart do not."""
+    helms = chart and (file == "Chart.yaml" or file.startswith("values"))
+    return file.endswith(SUFFIXES) and not helms
 
 
 def read_text(name: str) -> str | Problem:

@@ -203,7 +203,9 @@ def test_the_settings_load_and_agree_with_the_deployment(one: One, tmp_path: Pat
     assert settings.listen.port == port["containerPort"]
     written = yaml.safe_load((tmp_path / config.name).read_text())
     assert written["certificates"] == mounts["certs"]["mountPath"]
-    assert settings.shutdown_timeout_seconds < pod["terminationGracePeriodSeconds"]
+    assert (
+        settings.stop_delay_seconds + settings.shutdown_timeout_seconds < pod["terminationGracePeriodSeconds"]
+    )
     assert all(mount.get("readOnly") for mount in mounts.values())
     assert {volume["name"] for volume in pod["volumes"]} == set(mounts)
     certificate = {"name": "certs", "secret": {"secretName": "gpufence-webhook-tls", "defaultMode": 0o440}}

@@ -8,6 +8,7 @@ import signal
 import ssl
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from contextlib import contextmanager
 
@@ -24,7 +25,7 @@ def config(files):
 
 def environment(**extra):
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GPUFENCE_")}
-    return {**kept, **extra}
+    return {**kept, "GPUFENCE_STOP_DELAY_SECONDS": "0", **extra}
 
 
 def command(config):
@@ -32,9 +33,9 @@ def command(config):
 
 
 @contextmanager
-def started(config):
+def started(config, **extra):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command(config), env=environment(), **pipes) as process:
+    with subprocess.Popen(command(config), env=environment(**extra), **pipes) as process:
         try:
             yield process
         finally:
@@ -79,6 +80,41 @@ def test_sighup_reloads_and_a_bad_policy_keeps_it_running(config, files):
         rest = process.communicate(timeout=20)[1]
     assert process.returncode == 0
     assert "reloaded" not in [json.loads(line)["event"] for line in rest.splitlines()]
+
+
+def events_until(process, event):
+    """The names of the log lines up to one event. Reading waits for the process, and pytest's time limit for us."""
+    names = []
+    while event not in names:
+        names.append(json.loads(process.stderr.readline())["event"])
+    return names
+
+
+def test_it_says_that_it_is_not_ready_before_it_stops_to_listen(config, files):
+    trusting = ssl.create_default_context(cafile=files / "ca.crt")
+    with started(config, GPUFENCE_STOP_DELAY_SECONDS="30") as process:
+        url = url_of(process)
+        assert status(f"{url}/readyz", trusting) == 200
+        process.send_signal(signal.SIGTERM)
+        events_until(process, "stopping")
+        assert status(f"{url}/readyz", trusting) == 503
+        assert status(f"{url}/healthz", trusting) == 200
+
+
+def test_ctrl_c_does_not_wait_for_anybody_to_hear_of_it(config):
+    with started(config, GPUFENCE_STOP_DELAY_SECONDS="120") as process:
+        url_of(process)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+    assert process.returncode == 0
+
+
+def status(url, trusting):
+    try:
+        with urllib.request.urlopen(url, context=trusting, timeout=10) as response:  # noqa: S310 - our own URL
+            return response.status
+    except urllib.error.HTTPError as error:
+        return error.code
 
 
 def run(config, **extra):

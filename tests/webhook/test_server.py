@@ -223,6 +223,33 @@ async def test_a_reload_with_problems_keeps_what_was_good(webhook, files, review
             assert response.status == 200
 
 
+async def test_it_is_ready_while_its_certificate_holds(settings, files):
+    clock = {"now": datetime.now(UTC)}
+    trusting = ssl.create_default_context(cafile=str(files / "ca.crt"))
+    async with running(settings(), clock=lambda: clock["now"]) as server, aiohttp.ClientSession() as session:
+        async with session.get(f"{server.url}/readyz", ssl=trusting) as response:
+            assert (response.status, await response.text()) == (200, "ok\n")
+        clock["now"] = datetime(2099, 1, 1, tzinfo=UTC)
+        async with session.get(f"{server.url}/readyz", ssl=trusting) as response:
+            assert response.status == 503
+            assert "ended at" in await response.text()
+
+
+async def test_it_is_not_ready_while_callers_may_already_trust_another_authority(webhook, files):
+    """The CA was replaced and the leaf not yet, as between the two updates of a rotation."""
+    good = (files / "ca.crt").read_bytes()
+    async with webhook() as (server, client):
+        (files / "ca.crt").write_bytes(new_authority("other CA", datetime.now(UTC)).certificate_pem)
+        await server.reload()
+        async with client.get("/readyz") as response:
+            assert response.status == 503
+            assert "not signed by any certificate in ca.crt" in await response.text()
+        (files / "ca.crt").write_bytes(good)
+        await server.reload()
+        async with client.get("/readyz") as response:
+            assert response.status == 200
+
+
 async def test_a_reload_says_what_it_took_and_what_it_refused(webhook, files):
     async with webhook() as (server, _):
         (files / "policy.yaml").write_text("a: [")
