@@ -9,7 +9,7 @@ from policy.catalogue import RULES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policy.model import JudgedHit
+    from policy.model import Decision, JudgedHit
 
 # The API server cuts a warning at 256 bytes, and all of them once they pass 4096 together
 # (kubernetes apiserver pkg/endpoints/filters/warning.go).
@@ -44,6 +44,13 @@ def warning(judged: JudgedHit) -> str:
     if judged.mode == "deny" and judged.because == AUDIT_MODE:
         return _cut(f"[{judged.hit.rule}] would be denied: {_text(judged)}")
     return ""
+
+
+def of_template(decision: Decision) -> tuple[str, ...]:
+    """Return the warnings for the author of a pod template: what its pods will be refused for, then the others."""
+    denied = [judged for judged in decision.hits if judged.action == "denied"]
+    refused = [_cut(f"[{judged.hit.rule}] its pods will be denied: {_text(judged)}") for judged in denied]
+    return (*refused, *decision.warnings)
 
 
 def _text(judged: JudgedHit) -> str:

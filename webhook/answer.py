@@ -5,6 +5,8 @@
 | pods | CREATE | `mutate` | `judge_final` |
 | pods | UPDATE | allowed | `judge_update` (team labels) |
 | pods/ephemeralcontainers | UPDATE | `mutate`, new entries | `judge_final`, new entries |
+| gpupolicies | CREATE, UPDATE | allowed | refused with every problem |
+| workloads with a template | CREATE, UPDATE | allowed | allowed, with warnings |
 | anything else | any | allowed | allowed |
 
 The form of the answer follows the API server's own checks (apiserver, pkg/admission/plugin/webhook/request/
@@ -26,6 +28,7 @@ from policy.model import Context, Decision
 from policy.pod import ephemeral_view, pod_view
 from serve.faults import describe_fault
 from webhook import warnings
+from webhook.others import Opinion, opinion
 from webhook.reviews import (
     AdmissionRequest,
     AdmissionResponse,
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
 Endpoint = Literal["mutate", "validate"]
 
 _FORBIDDEN = 403
+_INVALID = 422
 _INTERNAL_ERROR = 500
 
 
@@ -94,8 +98,12 @@ def answer_review(review: Review, endpoint: Endpoint, terms: Terms) -> Answered:
     """Answer a review. A dry run gets the same answer: nothing here has a side effect."""
     request = review.request
     try:
-        decision = _decide(request, endpoint, terms)
-        response = _decided(request.uid, endpoint, decision)
+        context = _context(request, terms)
+        decision = _decide(request, endpoint, terms.policy, context)
+        if decision is None and endpoint == "validate":
+            response = _opined(request.uid, opinion(request, terms.policy, context))
+        else:
+            response = _decided(request.uid, endpoint, decision)
     except MalformedPod as error:
         fault = Fault(f"the pod is malformed: {error}", ours=False)
     except Exception as error:  # noqa: BLE001 - whatever fails in here, the API server gets a valid answer
@@ -105,12 +113,13 @@ def answer_review(review: Review, endpoint: Endpoint, terms: Terms) -> Answered:
     return Answered(_undecided(request.uid, fault, terms.fail_mode), request, fault=fault)
 
 
-def _decide(request: AdmissionRequest, endpoint: Endpoint, terms: Terms) -> Decision | None:
-    """Return the decision, None where the request is none of ours."""
+def _decide(
+    request: AdmissionRequest, endpoint: Endpoint, policy: Policy, context: Context
+) -> Decision | None:
+    """Return the decision about a pod, None where the request is about none."""
     resource = request.resource
     if resource is None or resource.resource != "pods" or resource.group:
         return None
-    policy, context = terms.policy, _context(request, terms)
     judge = mutate if endpoint == "mutate" else judge_final
     match request.sub_resource or "", request.operation:
         case "", "CREATE":
@@ -155,6 +164,11 @@ def _decided(uid: str, endpoint: Endpoint, decision: Decision | None) -> Admissi
         audit_annotations=_annotations(decision),
         warnings=warnings.fit(decision.warnings),
     )
+
+
+def _opined(uid: str, found: Opinion) -> AdmissionResponse:
+    status = None if found.allowed else Status(found.message, "Invalid", _INVALID)
+    return AdmissionResponse(uid, found.allowed, status=status, warnings=warnings.fit(found.warnings))
 
 
 def _annotations(decision: Decision) -> dict[str, str]:

@@ -1,0 +1,86 @@
+"""What /validate says of objects that are no pods: a bad GpuPolicy is refused, a workload is warned about its pods.
+
+A template is never refused and never patched: the object is its owner's, and tools that compare it with a file would
+find a difference. Its pods are judged when they are made; the warning says early what will come of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from policy.decide import mutate
+from policy.errors import MalformedPod, PolicyError
+from policy.load import load_policy
+from policy.pod import controller_of, pod_view
+from policy.templates import Item, find
+from policy.wording import of_template
+
+if TYPE_CHECKING:
+    from policy.model import Context, Policy
+    from webhook.reviews import AdmissionRequest
+
+# (API group, resource) -> kind of the workloads of Kubernetes itself that hold a pod template.
+_WORKLOADS = {
+    ("apps", "deployments"): "Deployment",
+    ("apps", "statefulsets"): "StatefulSet",
+    ("apps", "daemonsets"): "DaemonSet",
+    ("apps", "replicasets"): "ReplicaSet",
+    ("batch", "jobs"): "Job",
+    ("batch", "cronjobs"): "CronJob",
+}
+_POLICIES = ("gpufence.io", "gpupolicies")
+_PROBLEMS_TOLD = 20  # kubectl prints the message as one block; `gpufence policy check` lists all
+
+
+class Opinion(msgspec.Struct, frozen=True):
+    """Whether the object may be stored, why not, and what its author should know."""
+
+    allowed: bool = True
+    message: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+NONE = Opinion()
+
+
+def opinion(request: AdmissionRequest, policy: Policy, context: Context) -> Opinion:
+    """Return the opinion on a CREATE or UPDATE of a GpuPolicy or a workload; NONE on everything else."""
+    resource, raw = request.resource, request.object
+    if resource is None or request.sub_resource or request.operation not in {"CREATE", "UPDATE"}:
+        return NONE
+    asked = (resource.group or "", resource.resource or "")
+    if asked == _POLICIES:
+        return _of_policy(raw)
+    if asked in _WORKLOADS and isinstance(raw, dict):
+        return _of_workload(Item(raw, f"{asked[0]}/{resource.version}", _WORKLOADS[asked]), policy, context)
+    return NONE
+
+
+def _of_policy(raw: object) -> Opinion:
+    try:
+        loaded = load_policy(raw)
+    except PolicyError as error:
+        lines = [str(problem) for problem in error.problems[:_PROBLEMS_TOLD]]
+        if len(error.problems) > _PROBLEMS_TOLD:
+            lines.append(
+                f"and {len(error.problems) - _PROBLEMS_TOLD} more: gpufence policy check FILE lists all of them"
+            )
+        return Opinion(allowed=False, message="\n".join(["the GpuPolicy cannot be put in force:", *lines]))
+    return Opinion(warnings=tuple(str(warning) for warning in loaded.warnings))
+
+
+def _of_workload(item: Item, policy: Policy, context: Context) -> Opinion:
+    metadata = item.value.get("metadata")
+    if isinstance(metadata, dict) and controller_of(metadata) is not None:
+        return NONE  # a controller made it from an object that was warned about
+    templates, _ = find(item)
+    warnings: list[str] = []
+    for template in templates:
+        try:
+            decision = mutate(pod_view(template.pod, controlled=True), policy, context)
+        except MalformedPod:
+            continue  # the API server refuses the object itself
+        warnings += of_template(decision)
+    return Opinion(warnings=tuple(warnings))
