@@ -22,8 +22,11 @@ answers in different places. What happens is the mode of the case: `fix` (the po
 `spec.rules` sets another mode, for all namespaces or for some. A mode that a case does not list cannot be
 set.
 
-`baseline` never refuses ordinary cluster software: it is laxer than the Pod Security Standard of the same
-name. `restricted` refuses every way to a GPU that was not allocated, in every namespace of tenants.
+`baseline` never refuses ordinary cluster software, but for node agents that mount `/` or `/dev` (see
+[decision 0008](decisions/0008-what-baseline-refuses-of-node-agents.md)): it is laxer than the Pod Security
+Standard of the same name. `restricted` refuses every way to a GPU that was not allocated and that the pod
+shows, in every namespace that is not exempt; what no admission check can see is in
+[decision 0007](decisions/0007-restricted-keeps-the-promise.md).
 
 `gpufence rules` prints the same on the command line.
 """
