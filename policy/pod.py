@@ -64,10 +64,10 @@ class ContainerView:
 class PodView:
     """A pod as the rules see it.
 
-    `containers` are those to be judged: all of them, or only the new ephemeral ones. `placed`: the pod names its node
-    by itself, so that no scheduler sees it. `whole` says whether the rest of
+    `containers` are those to be judged: all of them, or only the new ephemeral ones. `whole` says whether the rest of
     the pod is judged (and may be patched) too; `known` whether it was sent at all: up to Kubernetes 1.21 a debug
-    container arrives without its pod.
+    container arrives without its pod. `templated`: it is a template, and a controller will make the pod; `controlled`:
+    that, or it names a controller as its owner. `placed`: it names its node, so that no scheduler sees it.
     """
 
     __slots__ = (
@@ -82,6 +82,7 @@ class PodView:
         "raw",
         "service_account",
         "spec",
+        "templated",
         "whole",
     )
 
@@ -107,6 +108,7 @@ class PodView:
             or "default"
         )
         self.placed = not live and bool(_text(self.spec, "nodeName", "/spec"))
+        self.templated = controlled
         self.controlled = controlled or controller_of(self.metadata) is not None
         self.all_containers = all_containers
         self.containers = all_containers if containers is None else containers

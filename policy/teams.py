@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from policy.model import Context, Policy, Team
     from policy.pod import PodView
 
-_TEAM_POINTER = "/metadata/labels/" + escape(TEAM_LABEL)
-
 
 def team_of(pod: PodView, policy: Policy, context: Context) -> Team | None:
     """Return the first team that claims the pod, or None."""
@@ -65,7 +63,8 @@ def _queue_claims(team: Team, pod: PodView, namespace: str) -> bool:
 
 
 def _group_claims(team: Team, pod: PodView, context: Context) -> bool:
-    if pod.controlled or context.user.startswith("system:"):
+    # Controllers act as system: users. An owner reference says nothing: anybody can write one on a pod of his own.
+    if pod.templated or context.user.startswith("system:"):
         return False
     return not team.groups.isdisjoint(context.groups)
 

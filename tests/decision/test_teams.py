@@ -68,11 +68,17 @@ def test_a_group_claims_only_pods_that_people_create_directly(team_by):
     claims = {"groups": ["oidc:mine"]}
     assert team_by(claims, groups=("oidc:mine",)) == "mine"
     assert team_by(claims, groups=("oidc:other",)) == "unassigned"
-    assert team_by(claims, groups=("oidc:mine",), metadata=CONTROLLER) == "unassigned"
+    # An owner reference that a person writes is no controller.
+    assert team_by(claims, groups=("oidc:mine",), metadata=CONTROLLER) == "mine"
     assert (
         team_by(claims, groups=("oidc:mine",), user="system:serviceaccount:kube-system:job-controller")
         == "unassigned"
     )
+
+
+def test_the_group_of_whoever_applies_a_template_does_not_claim_its_pods(judge_with, pod_with):
+    judge = judge_with(teams=[{"name": "mine", "groups": ["g"]}])
+    assert judge(pod_view(pod_with(gpus=1), controlled=True), groups=("g",)).team is None
 
 
 def test_the_first_team_in_the_policy_wins(judge_with, pod_with):
