@@ -103,12 +103,16 @@ def attribution_hits(facts: Facts, team: Team | None, *, final: bool) -> list[Ru
             RuleHit("GF301", case, f"the pod {what}, and no team of the policy claims it", "/metadata")
         )
     hits += _claimed_labels(facts, team)
-    if facts.requests_gpu and TEAM_LABEL not in pod.labels:
-        if final:
-            message = f"the label {TEAM_LABEL}={label_of(team)} is missing from the final pod"
-            hits.append(RuleHit("GF302", "missing", message, "/metadata/labels"))
-        hits += _long_names(team, pod)
+    if facts.requests_gpu:
+        hits += _missing_labels(team, pod) if final else _long_names(team, pod)
     return hits
+
+
+def _missing_labels(team: Team | None, pod: PodView) -> Iterator[RuleHit]:
+    for key, value, _ in _stamped_labels(team):
+        if key not in pod.labels:
+            message = f"the label {key}={value} is missing from the final pod"
+            yield RuleHit("GF302", "missing", message, "/metadata/labels")
 
 
 def _claimed_labels(facts: Facts, team: Team | None) -> Iterator[RuleHit]:
@@ -156,11 +160,6 @@ def _long_names(team: Team | None, pod: PodView) -> Iterator[RuleHit]:
                 "/metadata/labels/" + escape(key),
                 edits=(MetaEdit("labels", key, value),),
             )
-
-
-def label_of(team: Team | None) -> str:
-    """Return the value of the team label."""
-    return UNASSIGNED if team is None else team.label
 
 
 def stamps(facts: Facts, team: Team | None) -> list[MetaEdit]:

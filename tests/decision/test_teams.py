@@ -162,9 +162,12 @@ def test_the_workload_is_the_one_above_the_pod(judge, pod_with, metadata, worklo
     assert labels.get("gpufence.io/workload") == workload
 
 
-def test_a_final_gpu_pod_without_the_team_label_is_refused(judge, pod_with, rules):
+@pytest.mark.parametrize("key", [TEAM, "gpufence.io/cost-center"])
+def test_a_final_gpu_pod_without_a_label_that_says_who_pays_is_refused(judge_with, pod_with, rules, key):
+    judge = judge_with(teams=[{"name": "vision", "namespaces": ["vision"], "costCenter": "cc-1"}])
     patched = judge.patched(pod_with(gpus=1))
-    del patched["metadata"]["labels"][TEAM]
+    assert judge.final(patched).allowed
+    del patched["metadata"]["labels"][key]
     assert rules(judge.final(patched), "denied") == {"GF302"}
 
 
