@@ -40,7 +40,7 @@ check: $(STAMP) ## ruff, mypy --strict, import-linter, generated files
 bench: $(STAMP) ## time the decision, as ratios to a baseline of the same run
 	@$(BIN)/python -m benchmarks.decide $(ARGS)
 
-generate: $(STAMP) ## write docs/rules.md, docs/cli.md, the CRD and the generated policies anew
+generate: $(STAMP) ## write the pages, CRD and policies that are made from code anew
 	@$(BIN)/python -m cli.generate
 
 lock: ## resolve requirements.lock anew (needs uv)
