@@ -83,9 +83,9 @@ class EventWriter:
     deleted, Unreadable where unknown: then the Event is tried.
 
     `written` counts requests that told the server something. `dropped` counts notices by why they were not
-    told: "queue" (it is full), "rate", "terminating". What is dropped by rate or queue is still counted in
-    the series once a later repeat is written. `failed` counts writes that the server refused or that did not
-    reach it; they are not tried again.
+    told: "queue" (it is full), "rate", "terminating". `failed` counts writes that the server refused or that
+    did not reach it; they are not tried again. What was dropped by rate or queue, or failed, is still counted
+    in the series once a later repeat is written.
     """
 
     def __init__(
@@ -186,8 +186,15 @@ class EventWriter:
             self._log("event not written", namespace, reason=series.notice.reason, fault=told(error))
 
     async def _write(self, path: str, name: str, series: _Series) -> None:
-        """Create the Event, or count it up where it exists. `owed` is what it must count more."""
+        """Create the Event, or count it up where it exists; what fails stays owed to the next repeat."""
         owed, series.owed = series.owed, 0
+        try:
+            await self._settle(path, name, series, owed)
+        except BaseException:
+            series.owed += owed
+            raise
+
+    async def _settle(self, path: str, name: str, series: _Series, owed: int) -> None:
         for attempt in range(_ATTEMPTS):
             try:
                 await self._attempt(path, name, series, owed)
