@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from contextlib import asynccontextmanager
 from random import Random
@@ -25,10 +26,14 @@ IN_DEFAULT = "/api/v1/namespaces/default/configmaps"
 
 
 class Follower:
-    """A running cache, and what it did: `changes`, `slept` (seconds), `lines` (its log). `now` is its clock."""
+    """A running cache, and what it did: `changes`, `slept` (seconds), `lines` (its log).
+
+    `now` is its clock, which goes on by `tick` whenever it is read.
+    """
 
     def __init__(self, client: Any, path: str, **options: Any) -> None:
         self.now = 1000.0
+        self.tick = options.pop("tick", 0.0)
         self.changes: list[dict[str, Any]] = []
         self.slept: list[float] = []
         self.lines: list[dict[str, Any]] = []
@@ -40,11 +45,15 @@ class Follower:
             strip,
             log=lambda event, **fields: self.lines.append({"event": event, **fields}),
             on_change=self._changed,
-            clock=lambda: self.now,
-            random=Random(7),
+            clock=self._clock,
+            random=Random(7),  # noqa: S311 - the same delays in every run
             sleep=self._sleep,
             **options,
         )
+
+    def _clock(self) -> float:
+        self.now += self.tick
+        return self.now
 
     def _changed(self, changed: Any) -> None:
         self.changes.append(dict(changed))
@@ -132,3 +141,10 @@ def connection(api: ApiServer, authority: trustme.CA) -> Connection:
 async def client(connection: Connection) -> AsyncIterator[Client]:
     async with Client(connection) as client:
         yield client
+
+
+@pytest.fixture
+def unused_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from aiohttp import web
@@ -92,6 +92,20 @@ async def test_dropped_watches_begin_again_and_miss_nothing(client: Any, kit: An
         await client.delete(f"{kit.IN_DEFAULT}/a")
         await follower.until(lambda: follower.content == kit.stored(api))
         assert all(0.25 <= seconds <= 0.5 for seconds in follower.slept[:3])
+
+
+async def test_a_watch_goes_on_after_the_last_event_and_repeats_none(client: Any, kit: Any, api: Any) -> None:
+    await _fill(client, kit, "a")
+    async with kit.following(client) as follower:
+        await follower.until(lambda: follower.cache.synced)
+        for value in ("2", "3"):
+            await client.patch(f"{kit.IN_DEFAULT}/a", {"data": {"v": value}})
+        await follower.until(lambda: follower.content == {"default/a": "3"})
+        api.drop_watches()
+        await follower.until(lambda: follower.slept)
+        await client.patch(f"{kit.IN_DEFAULT}/a", {"data": {"v": "4"}})
+        await follower.until(lambda: follower.content == {"default/a": "4"})
+        assert [changed["default/a"] for changed in follower.changes] == ["1", "2", "3", "4"]
 
 
 async def test_what_is_deleted_while_disconnected_is_gone_after_a_new_list(
@@ -220,10 +234,11 @@ class Odd:
     def __init__(self, *watches: bytes | None, item: str = "") -> None:
         self.watches = list(watches)
         self.opened = 0
+        self.opened_often = asyncio.Event()  # 20 times
         self.limits: list[str] = []
         self.item = item
 
-    async def __aenter__(self) -> Odd:
+    async def __aenter__(self) -> Self:
         app = web.Application()
         app.router.add_get("/maps", self._handle)
         self.runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
@@ -242,6 +257,8 @@ class Odd:
             return web.json_response({"metadata": {"resourceVersion": "5"}, "items": [item]})
         answer = self.watches[min(self.opened, len(self.watches) - 1)]
         self.opened += 1
+        if self.opened >= 20:
+            self.opened_often.set()
         response = web.StreamResponse()
         await response.prepare(request)
         if answer is None:
@@ -251,11 +268,25 @@ class Odd:
 
 
 async def test_a_watch_that_goes_silent_is_opened_again(kit: Any) -> None:
-    async with Odd(None) as odd, Client(Connection(server=odd.url), Limits(silence=0.05)) as client:
-        async with kit.following(client, "/maps", seconds=0) as follower:
-            await follower.until(lambda: odd.opened >= 3)
-            assert "no whole answer within 0.05 s" in follower.lines[0]["fault"]
-            assert len(odd.limits) == 1
+    async with (
+        Odd(None) as odd,
+        Client(Connection(server=odd.url), Limits(silence=0.05)) as client,
+        kit.following(client, "/maps", seconds=0) as follower,
+    ):
+        await follower.until(lambda: odd.opened >= 3)
+        assert "no whole answer within 0.05 s" in follower.lines[0]["fault"]
+        assert len(odd.limits) == 1
+
+
+async def test_a_watch_that_ends_in_time_is_no_failure_and_shows_the_content_is_current(kit: Any) -> None:
+    async with (
+        Odd(b"") as odd,
+        Client(Connection(server=odd.url)) as client,
+        kit.following(client, "/maps", tick=2.0) as follower,
+    ):
+        await odd.opened_often.wait()
+        assert follower.cache.age(follower.now) <= 6
+        assert (follower.cache.failures, len(odd.limits)) == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -275,20 +306,23 @@ async def test_a_watch_that_goes_silent_is_opened_again(kit: Any) -> None:
 async def test_nonsense_is_waited_out_and_never_becomes_content(
     kit: Any, answer: bytes, lists_again: bool
 ) -> None:
-    async with Odd(answer, item="1") as odd, Client(Connection(server=odd.url), Limits(line=1000)) as client:
-        async with kit.following(client, "/maps") as follower:
-            await follower.until(lambda: len(follower.slept) >= 4)
-            assert follower.content == {"a": "1"}
-            assert (len(odd.limits) > 1) is lists_again
-            assert follower.slept[3] > follower.slept[0]
+    async with (
+        Odd(answer, item="1") as odd,
+        Client(Connection(server=odd.url), Limits(line=1000)) as client,
+        kit.following(client, "/maps") as follower,
+    ):
+        await follower.until(lambda: len(follower.slept) >= 4)
+        assert follower.content == {"a": "1"}
+        assert (len(odd.limits) > 1) is lists_again
+        assert follower.slept[3] > follower.slept[0]
 
 
 async def test_pages_that_are_too_large_are_asked_for_in_smaller_ones(kit: Any) -> None:
     async with (
         Odd(None, item="x" * 5000) as odd,
         Client(Connection(server=odd.url), Limits(body=1000)) as client,
+        kit.following(client, "/maps", page=4) as follower,
     ):
-        async with kit.following(client, "/maps", page=4) as follower:
-            await follower.until(lambda: len(follower.slept) >= 4)
-            assert odd.limits[:4] == ["4", "2", "1", "1"]
-            assert not follower.cache.synced
+        await follower.until(lambda: len(follower.slept) >= 4)
+        assert odd.limits[:4] == ["4", "2", "1", "1"]
+        assert not follower.cache.synced

@@ -57,16 +57,19 @@ async def _step(api: ApiServer, client: Client, kit: Any, step: Any) -> None:
 
 
 async def _run(kit: Any, steps: list[Any], page: int, window: int) -> None:
-    async with ApiServer(window=window) as api, Client(Connection(server=api.url)) as client:
-        async with kit.following(client, page=page) as follower:
-            for step in steps:
-                await _step(api, client, kit, step)
-            api.refuse("")
-            await follower.until(lambda: follower.cache.synced and follower.content == kit.stored(api))
-            told: dict[str, Any] = {}
-            for changed in follower.changes:
-                told.update(changed)
-            assert {key: value for key, value in told.items() if value is not None} == follower.content
+    async with (
+        ApiServer(window=window) as api,
+        Client(Connection(server=api.url)) as client,
+        kit.following(client, page=page) as follower,
+    ):
+        for step in steps:
+            await _step(api, client, kit, step)
+        api.refuse("")
+        await follower.until(lambda: follower.cache.synced and follower.content == kit.stored(api))
+        told: dict[str, Any] = {}
+        for changed in follower.changes:
+            told.update(changed)
+        assert {key: value for key, value in told.items() if value is not None} == follower.content
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
