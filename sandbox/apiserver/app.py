@@ -47,7 +47,8 @@ class ApiServer:
     reads. `namespaces` exist from the start. `clock` returns aware datetimes, `entropy(n)` returns n random
     bytes (uids and generated names).
 
-    `calls` lists every call of a webhook, `requests` how many requests there were. `store` may be read. Not emulated: see the package's docstring.
+    `calls` lists every call of a webhook, `requests` how many requests there were. `store` may be
+    read. Not emulated: see the package's docstring.
     """
 
     def __init__(
