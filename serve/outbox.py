@@ -53,7 +53,8 @@ class Outbox(Generic[T]):
     `weigh` says: where tenants choose how large an item is, only bytes bound the memory.
 
     `gap(count)` makes an item that says how many are missing; it takes their place in the queue as soon as something
-    was delivered. It weighs nothing, and two are never side by side. None: losses are only counted. `clock` is monotonic, in seconds.
+    was delivered. It weighs nothing, and two are never side by side. None: losses are only counted.
+    `clock` is monotonic, in seconds.
 
     For metrics, all since the start but `depth`: `delivered`, `dropped` (not taken: the queue was full) and `failed`
     (taken and given up) count items that were put, `retried` counts deliveries that raised; `depth` is how many
@@ -176,8 +177,8 @@ class Outbox(Generic[T]):
         if self._gap is None or not missing:
             return
         neighbour = self._queue[0 if first else -1] if self._queue else None
-        joined = neighbour is not None and neighbour.is_gap
-        total = missing + (neighbour.missing if neighbour is not None and joined else 0)
+        joined = neighbour.missing if neighbour is not None and neighbour.is_gap else 0
+        total = missing + joined
         try:
             held = _Held(self._gap(total), 0, total, is_gap=True)
         except Exception as error:  # noqa: BLE001 - the loss stays counted, and the queue goes on

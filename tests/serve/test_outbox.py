@@ -16,7 +16,7 @@ from kube.backoff import LONGEST_SECONDS
 from serve.outbox import Outbox
 
 
-class Away(Exception):  # noqa: N818 - what the sink is
+class Away(Exception):
     """A sink that does not answer; its text may quote what it was given."""
 
 
@@ -34,6 +34,7 @@ class Desk:
         self.lines: list[dict[str, Any]] = []
         self.before_answer: Any = lambda: None
         self._answers = iter(answers)
+        self._answered = asyncio.Event()
         self.outbox: Outbox[Any] = Outbox(
             "the log",
             self._deliver,
@@ -49,6 +50,7 @@ class Desk:
         self.batches.append(list(items))
         await asyncio.sleep(0)
         self.before_answer()
+        self._answered.set()
         if not next(self._answers, True):
             raise Away("the secret")
         self.taken += items
@@ -57,6 +59,13 @@ class Desk:
         self.slept.append(seconds)
         self.now += seconds
         await asyncio.sleep(0)
+
+    async def asked(self, times: int) -> None:
+        """Wait until the sink has answered so many deliveries."""
+        async with asyncio.timeout(20):
+            while len(self.batches) < times or not self._answered.is_set():
+                self._answered.clear()
+                await self._answered.wait()
 
     async def drained(self) -> None:
         async with asyncio.timeout(20):
@@ -144,8 +153,7 @@ async def test_an_overflow_becomes_one_gap_where_the_items_would_be():
     for number in range(5):
         desk.outbox.put(number)
     async with running(desk):
-        while not desk.taken:
-            await asyncio.sleep(0)
+        await desk.asked(1)
         desk.outbox.put("late")
         await desk.drained()
     assert desk.taken == [0, 1, ("gap", 3), "late"]
@@ -158,8 +166,7 @@ async def test_in_a_flood_gaps_take_no_place_from_items():
     desk.before_answer = lambda: [desk.outbox.put(next(numbers, -1)) for _ in range(2)]
     desk.outbox.put("first")
     async with running(desk):
-        while len(desk.batches) < 40:
-            await asyncio.sleep(0)
+        await desk.asked(40)
     assert sum(isinstance(item, int) for item in desk.taken) > 10
 
 
@@ -209,7 +216,7 @@ async def test_a_fault_of_ours_never_reaches_who_puts_and_never_stops_the_queue(
     assert desk.outbox.dropped == 1
     assert desk.lines == [{"event": "not taken", "subject": "the log", "fault": "KeyError"}]
     other = Desk(capacity=1)
-    other.outbox._gap = lambda count: {}["secret"]
+    other.outbox._gap = lambda _: {}["secret"]
     async with running(other):
         other.outbox.put("a")
         other.outbox.put("b")
