@@ -90,7 +90,7 @@ class Cut(_Part, frozen=True, kw_only=True):
 
 
 class Record(_Part, frozen=True, kw_only=True):
-    """One entry. `id` and `time` are in every record; the rest where it applies and is known."""
+    """One entry. `version`, `id`, `time` and `kind` are in every record; the rest where it applies and is known."""
 
     # A factory, because a plain default would be left out, and the version must be in every record.
     version: Annotated[int, _is("Version of this format")] = msgspec.field(default_factory=lambda: VERSION)
@@ -100,7 +100,9 @@ class Record(_Part, frozen=True, kw_only=True):
     verdict: Annotated[Verdict | None, _is("The answer; undecided: see fault and failMode")] = None
     endpoint: Annotated[Endpoint | None, _is("The call that decided")] = None
     operation: Annotated[str, _is("CREATE or UPDATE")] = ""
-    request_uid: Annotated[str, _is("Uid of the AdmissionReview, as in the API server's audit log")] = ""
+    request_uid: Annotated[str, _is("Uid of the AdmissionReview; the API server makes one for each call")] = (
+        ""
+    )
     actor: Annotated[Actor | None, _is("Who asked")] = None
     subject: Annotated[Subject | None, _is("About what")] = None
     team: Annotated[str, _is("Team that the policy gives the pod to; absent: no team claims it")] = ""
@@ -113,7 +115,7 @@ class Record(_Part, frozen=True, kw_only=True):
     fail_mode: Annotated[str, _is("Setting that answered in place of a decision")] = ""
     notes: Annotated[tuple[str, ...], _is("What could not be known, or what a policy's author was told")] = ()
     latency_micros: Annotated[int | None, _is("Time to decide, in microseconds")] = None
-    missing: Annotated[int, _is("In a gap: how many records were lost since the one before it")] = 0
+    missing: Annotated[int, _is("In a gap: how many records are missing here")] = 0
     cut: Annotated[Cut | None, _is("What is not in the record because it would be too long")] = None
 
 
@@ -133,7 +135,7 @@ def size(record: Record) -> int:
 
 
 def decode(data: bytes) -> Record:
-    """Read a record, of this version or of a later one as far as known; msgspec.DecodeError where it is none."""
+    """Read a record; msgspec.DecodeError where it is none, or of a kind that came later. Later fields are skipped."""
     return _decoder.decode(data)
 
 
