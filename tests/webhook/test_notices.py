@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from datetime import UTC, datetime
+
 import pytest
 from msgspec.structs import replace
 
-from kube.events import Regarding, event_name
+from kube.client import Client
+from kube.config import Connection
+from kube.events import EventWriter, Regarding, event_name
 from policy.load import load_policy
 from policy.problems import Problem
+from sandbox.apiserver import ApiServer
 from webhook.notices import NOTE_MAX, invalid_policy_notice, notice_of
 
 GPU = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
@@ -144,6 +150,32 @@ def test_a_bad_policy_is_told_on_its_object_with_what_stays_in_force():
         "The last good policy stays in force, version 0123abcd: this one has 1 problem. "
         "spec.profile: no such profile (found 'loose'). Fix: Use baseline or restricted."
     )
+
+
+async def test_the_api_takes_the_events(noticed):
+    async with ApiServer() as server, Client(Connection(server=server.url)) as client:
+        writer = EventWriter(
+            client,
+            controller="gpufence.io/webhook",
+            instance="gpufence-webhook-0",
+            terminating=lambda _: False,
+            clock=lambda: 0.0,
+            now=lambda: datetime(2026, 11, 30, 12, tzinfo=UTC),
+            log=lambda *_, **__: None,
+        )
+        await client.create("/api/v1/namespaces", {"kind": "Namespace", "metadata": {"name": "vision"}})
+        writer.emit(noticed(name="é" * 900, **PRIVILEGED))
+        writer.emit(invalid_policy_notice("default", "u-policy", PROBLEMS * 100, "v"))
+        task = asyncio.create_task(writer.run())
+        async with asyncio.timeout(20):
+            await writer.drained()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert (writer.written, writer.failed) == (2, 0)
+        for namespace, reason in (("vision", "GPUPolicyDenied"), ("default", "InvalidPolicy")):
+            path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
+            (event,) = (await client.list_page(path, limit=10)).items
+            assert event["reason"] == reason
 
 
 def test_other_problems_of_a_policy_are_another_event():
