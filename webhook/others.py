@@ -15,6 +15,7 @@ from policy.errors import MalformedPod, PolicyError
 from policy.load import load_policy
 from policy.pod import controller_of, pod_view
 from policy.templates import Item, find
+from policy.unreadable import Unreadable
 from policy.wording import of_template
 
 if TYPE_CHECKING:
@@ -49,15 +50,18 @@ class Opinion(msgspec.Struct, frozen=True):
 NONE = Opinion()
 
 
-def opinion(request: AdmissionRequest, policy: Policy, context: Context) -> Opinion:
-    """Return the opinion on a CREATE or UPDATE of a GpuPolicy or a workload; NONE on everything else."""
+def opinion(request: AdmissionRequest, policy: Policy | Unreadable, context: Context) -> Opinion:
+    """Return the opinion on a CREATE or UPDATE of a GpuPolicy or a workload; NONE on everything else.
+
+    A GpuPolicy is judged without any policy in force too: it may be the one that mends that.
+    """
     resource, raw = request.resource, request.object
     if resource is None or request.sub_resource or request.operation not in {"CREATE", "UPDATE"}:
         return NONE
     if is_policy_request(request):
         return _of_policy(raw)
     asked = (resource.group or "", resource.resource or "")
-    if asked in _WORKLOADS and isinstance(raw, dict):
+    if asked in _WORKLOADS and isinstance(raw, dict) and not isinstance(policy, Unreadable):
         return _of_workload(Item(raw, f"{asked[0]}/{resource.version}", _WORKLOADS[asked]), policy, context)
     return NONE
 

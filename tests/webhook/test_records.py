@@ -16,6 +16,7 @@ from audit.record import Actor, Cut, Hit, Owner, PatchOperation, Subject, decode
 from policy.gpu import MPS_PIPE_VARIABLE, RESERVED_NAMES
 from policy.load import load_policy
 from policy.model import RuleHit
+from policy.unreadable import Unreadable
 from webhook.record import record_of
 from webhook.reviews import NotAReviewError
 
@@ -353,3 +354,9 @@ def test_a_record_of_an_answer_has_no_hit_that_is_off(recorded, review, pod):
     record = recorded(review(object=pod(**PRIVILEGED)), "validate", policy=off)
     assert "GF201" not in {hit.rule for hit in record.hits}
     assert msgspec.convert(msgspec.to_builtins(record.hits), tuple[Hit, ...]) == record.hits
+
+
+def test_a_pod_that_comes_before_any_policy_is_recorded_as_undecided(recorded, review):
+    record = recorded(review(), "validate", policy=Unreadable("not listed yet"), fail_mode="deny")
+    assert (record.verdict, record.fault) == ("undecided", "no policy is in force: not listed yet")
+    assert (record.policy_version, record.fail_mode) == ("", "deny")
