@@ -128,6 +128,9 @@ class Outbox(Generic[T]):
             if await self._try(batch):
                 failing_since = None
                 self._backoff.reset()
+                await asyncio.sleep(
+                    0
+                )  # a sink that never waits, such as a log, would keep the loop for itself
                 continue
             now = self._clock()
             failing_since = now if failing_since is None else failing_since

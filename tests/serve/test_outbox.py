@@ -108,6 +108,26 @@ async def test_an_empty_outbox_is_drained_even_where_nothing_runs():
     await Desk().drained()
 
 
+async def test_a_sink_that_never_waits_lets_others_run_between_batches():
+    desk = Desk(batch=1)
+    turns: list[int] = []
+
+    async def at_once(items):
+        desk.taken += items
+
+    async def other():
+        while len(desk.taken) < 5:
+            turns.append(len(desk.taken))
+            await asyncio.sleep(0)
+
+    desk.outbox._deliver = at_once
+    for number in range(5):
+        desk.outbox.put(number)
+    async with running(desk), asyncio.timeout(20):
+        await other()
+    assert turns == [0, 1, 2, 3, 4]
+
+
 async def test_what_the_sink_refuses_is_brought_again_after_growing_waits():
     desk = Desk([False, False, False])
     desk.outbox.put("a")
