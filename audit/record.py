@@ -14,7 +14,7 @@ import msgspec
 
 VERSION = 1
 
-Kind = Literal["admission", "policy_change", "gap"]
+Kind = Literal["admission", "policy_change", "gap", "closing"]
 Endpoint = Literal["mutate", "validate"]
 Verdict = Literal["allow", "deny", "undecided"]
 Value = str | dict[str, str | dict[str, str]] | list[dict[str, str]]
@@ -137,6 +137,11 @@ def size(record: Record) -> int:
 def decode(data: bytes) -> Record:
     """Read a record; msgspec.DecodeError where it is none, or of a kind that came later. Later fields are skipped."""
     return _decoder.decode(data)
+
+
+def closing_record(*, identifier: str, time: str, policy_version: str) -> Record:
+    """Return the last record of a writer that ends in order; where it is absent, records may be missing behind the last."""
+    return Record(id=identifier, time=time, kind="closing", policy_version=policy_version)
 
 
 def gap_record(*, identifier: str, time: str, missing: int) -> Record:

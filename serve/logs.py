@@ -34,7 +34,7 @@ def configure(level: Level, form: Format, worker: int | None = None) -> None:
     structlog.configure(
         processors=[*named, *_processors(form)],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,  # tests configure more than once
     )
     # Library lines below "warning" are for those who debug the library.

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kube.events import Notice, Regarding
 from policy.default import API_VERSION
-from policy.wording import denial
+from policy.wording import denial, would_be_denied
 from webhook.objects import namespace_of, owner_of
 from webhook.warnings import one_line
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policy.problems import Problem
-    from webhook.answer import Answered
+    from webhook.answer import Answered, Endpoint
 
 # Bytes; the API refuses more (kubernetes pkg/apis/core/validation/events.go).
 NOTE_MAX = 1024
@@ -28,14 +28,19 @@ NOTE_MAX = 1024
 _NAME_MAX = 253
 
 
-def notice_of(answered: Answered) -> Notice | None:
-    """Return the Warning about a pod that a controller may not create; None where nobody needs to be told.
+def notice_of(endpoint: Endpoint, answered: Answered) -> Notice | None:
+    """Return the Event about a pod that a controller may not create; None where nobody needs to be told.
 
-    Repeats for the same controller and rules have the same key, whatever the pod: the note is that of the first. It
+    Under `enforcement: audit` it is of type Normal and says what would be refused, once for both calls (at
+    /validate): nobody should believe that the pod does not start. Repeats for the same controller and rules have the same key, whatever the pod: the note is that of the first. It
     holds no value of an environment variable.
     """
     request, decision = answered.request, answered.decision
-    if request is None or decision is None or decision.allowed or request.dry_run:
+    if request is None or decision is None or request.dry_run:
+        return None
+    refused = not decision.allowed
+    told = [judged for judged in decision.hits if judged.action == "denied" or would_be_denied(judged)]
+    if not told or (not refused and endpoint == "mutate"):
         return None
     if request.operation != "CREATE":
         return (
@@ -53,15 +58,15 @@ def notice_of(answered: Answered) -> Notice | None:
     )
     if not _is_real(regarding):
         return None
-    denied = [judged for judged in decision.hits if judged.action == "denied"]
-    plain = [replace(judged, hit=replace(judged.hit, message=judged.hit.lasting)) for judged in denied]
+    plain = [replace(judged, hit=replace(judged.hit, message=judged.hit.lasting)) for judged in told]
+    text = denial(plain)
     return Notice(
         regarding=regarding,
-        key=",".join(sorted({judged.hit.rule for judged in denied})),
-        type="Warning",
-        reason="GPUPolicyDenied",
-        action="Deny",
-        note=_note(denial(plain)),
+        key=",".join(sorted({judged.hit.rule for judged in told})),
+        type="Warning" if refused else "Normal",
+        reason="GPUPolicyDenied" if refused else "GPUPolicyWouldDeny",
+        action="Deny" if refused else "Audit",
+        note=_note(text if refused else f"Let in (enforcement: audit); enforced, it would be denied. {text}"),
     )
 
 

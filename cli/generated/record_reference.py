@@ -27,8 +27,8 @@ _HEAD = """\
 
 # Records
 
-A record tells of one decision of the webhook, of one change of the policy, or that records are missing. It is one
-JSON object. The form is [record.schema.json](record.schema.json); this page says what it means.
+A record tells of one decision of the webhook, of one change of the policy, that records are missing, or that the
+process ended in order. It is one JSON object. The form is [record.schema.json](record.schema.json); this page says what it means.
 
 ## Which decisions
 
@@ -40,6 +40,7 @@ JSON object. The form is [record.schema.json](record.schema.json); this page say
 | an allowed update of a pod | where a rule applied |
 | a GpuPolicy at `/validate` | as `policy_change`, allowed or denied |
 | what could not be decided | as `undecided`, with the fault and the fail mode |
+| the end of a process that was told to stop | as `closing`: without it, records may be missing behind the last |
 | a dry run, a workload, anything else | never |
 
 The two records of one pod have the same `decision`, which is also the pod's annotation `gpufence.io/decision`,

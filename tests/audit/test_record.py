@@ -52,7 +52,7 @@ operations = st.builds(
 )
 records = st.builds(
     Record, id=texts, time=texts,
-    kind=st.sampled_from(["admission", "policy_change", "gap"]),
+    kind=st.sampled_from(["admission", "policy_change", "gap", "closing"]),
     verdict=st.none() | st.sampled_from(["allow", "deny", "undecided"]),
     endpoint=st.none() | st.sampled_from(["mutate", "validate"]),
     operation=texts, request_uid=texts, team=texts, exempt=texts, fault=texts, fail_mode=texts,

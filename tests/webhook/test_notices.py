@@ -34,7 +34,7 @@ def noticed(outcome, review, pod):
     def call(*, owners=(OWNER,), endpoint="mutate", request=None, terms=None, **container):
         raw = pod(**container)
         raw["metadata"]["ownerReferences"] = list(owners)
-        return notice_of(outcome(review(object=raw, **(request or {})), endpoint, **(terms or {})))
+        return notice_of(endpoint, outcome(review(object=raw, **(request or {})), endpoint, **(terms or {})))
 
     return call
 
@@ -69,7 +69,7 @@ def test_a_dry_run_an_update_and_an_undecided_pod_get_none(noticed):
     assert noticed(request=update, endpoint="validate") is None
 
 
-def test_in_audit_mode_nobody_is_alarmed(noticed):
+def test_in_audit_mode_a_normal_event_says_once_what_would_be_denied(noticed):
     policy = load_policy(
         {
             "apiVersion": "gpufence.io/v1alpha1",
@@ -78,7 +78,11 @@ def test_in_audit_mode_nobody_is_alarmed(noticed):
             "spec": {"enforcement": "audit"},
         }
     ).policy
-    assert noticed(terms={"policy": policy}, **PRIVILEGED) is None
+    assert noticed(terms={"policy": policy}, endpoint="mutate", **PRIVILEGED) is None
+    notice = noticed(terms={"policy": policy}, endpoint="validate", **PRIVILEGED)
+    assert (notice.type, notice.reason, notice.action) == ("Normal", "GPUPolicyWouldDeny", "Audit")
+    assert notice.note.startswith("Let in (enforcement: audit); enforced, it would be denied. ")
+    assert noticed(terms={"policy": policy}, endpoint="validate", **GPU) is None
 
 
 def test_repeats_for_the_same_rules_are_one_event_whatever_the_pod(noticed):
