@@ -10,7 +10,7 @@ import asyncio
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from serve.faults import describe_fault
 from serve.http import Drain, healthz, readyz
@@ -58,7 +58,10 @@ def build_app(
     def not_ready() -> tuple[str, ...]:
         return ("the process is about to stop",) if drain.begun else inputs.not_ready(clock())
 
-    app = web.Application(client_max_size=settings.max_body_bytes)
+    # No API server compresses a review, and 64 KB of a compressed body become 64 MB before anything counts them.
+    app = web.Application(
+        client_max_size=settings.max_body_bytes, handler_args={"auto_decompress": False}
+    )
     app.router.add_post("/mutate", _handler("mutate", settings, inputs, clock))
     app.router.add_post("/validate", _handler("validate", settings, inputs, clock))
     app.router.add_get("/healthz", healthz)
@@ -88,6 +91,8 @@ async def _body(request: web.Request, settings: WebhookSettings) -> bytes:
     """Return the body; raise the HTTP answer that says why it cannot be had."""
     if request.content_type != _JSON:
         raise web.HTTPUnsupportedMediaType(text=f"the content type must be {_JSON}; {EXPECTED}\n")
+    if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
+        raise web.HTTPUnsupportedMediaType(text=f"the body must not be compressed; {EXPECTED}\n")
     limit = settings.max_body_bytes
     if (request.content_length or 0) > limit:
         raise _too_large(limit)  # before a byte of it is read
@@ -99,8 +104,9 @@ async def _body(request: web.Request, settings: WebhookSettings) -> bytes:
         raise web.HTTPRequestTimeout(text=f"the body did not arrive within {seconds:g} seconds\n") from error
     except web.HTTPRequestEntityTooLarge as error:
         raise _too_large(limit) from error
-    except web.RequestPayloadError as error:
-        # Chunks or a compression that do not decode. Its text may quote the body, so only its type is told.
+    except (web.RequestPayloadError, ConnectionError) as error:
+        # Chunks that do not decode, or a caller who left: then nobody reads this answer, and
+        # it only keeps aiohttp from logging an error of ours. Its text may quote the body, so only its type is told.
         raise web.HTTPBadRequest(text=f"the body is broken ({describe_fault(error)})\n") from error
 
 
