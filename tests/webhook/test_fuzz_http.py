@@ -15,6 +15,7 @@ import ssl
 from contextlib import asynccontextmanager
 
 import pytest
+import structlog
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 
@@ -30,6 +31,15 @@ from webhook.run import running
 
 LIMIT = 10 << 20
 GOOD = ReviewCase("mutate", json.dumps(good_review()).encode())
+
+
+@pytest.fixture
+def _restored():
+    """Put the set-up of the logs back, which is one for the process."""
+    handlers = logging.getLogger().handlers[:]
+    yield
+    structlog.reset_defaults()
+    logging.getLogger().handlers[:] = handlers
 
 
 @pytest.fixture
@@ -56,6 +66,7 @@ async def first_failure(where, seed, count):
 # The endpoint
 
 
+@pytest.mark.usefixtures("_restored")
 @pytest.mark.parametrize(("seed", "fail_mode"), [(1, "allow"), (2, "deny")])
 async def test_whatever_a_client_sends_is_answered_rightly_and_a_good_review_after_it(
     target, capsys, seed, fail_mode
@@ -101,6 +112,7 @@ async def test_an_old_object_of_a_wrong_type_is_a_malformed_pod_and_no_error_of_
     assert answer["response"]["auditAnnotations"]["fault"].startswith("the pod is malformed")
 
 
+@pytest.mark.usefixtures("_restored")
 def test_broken_http_is_logged_as_a_warning_and_without_what_was_sent(capsys):
     configure("info", "json")
     log = logging.getLogger("aiohttp.server")
