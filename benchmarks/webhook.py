@@ -1,10 +1,10 @@
-"""How much of what the server stack can do the webhook keeps: /mutate over TLS beside a handler that answers a constant.
+"""How much of what the server stack can do /mutate keeps, over TLS, beside a handler that answers a constant.
 
     make bench                                             the decision, then this, about a minute and a half
     python -m benchmarks.webhook --rounds 3 --seconds 1    this alone, a shorter look
 
-Both servers have one core and are asked in turn (A B A B), with the same body and the same connections, by a sender that
-has the other core. Figures are medians over the rounds; absolute ones change with the machine, ratios hardly.
+Both servers have one core and are asked in turn (A B A B), with the same body and the same connections, by a sender
+that has the other core. Figures are medians over the rounds; absolute ones change with the machine, ratios hardly.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import msgspec
 import uvloop
 
 from benchmarks.decide import pod_of
-from soak.server import Process, memory_kib, prepare, serving, webhook
+from soak.server import Process, memory_kib, prepare, serving, tree, webhook
 from soak.wire import request
 
 if TYPE_CHECKING:
@@ -35,11 +35,16 @@ _CONSTANT = "from benchmarks.constant import main; main()"
 
 
 class Round(NamedTuple):
-    """What one round showed: requests a second, latencies in microseconds, and the sender's share of its core."""
+    """What one round showed.
+
+    Requests a second; latencies and the server's processor time a request in microseconds; the sender's share of its
+    core.
+    """
 
     rate: float
     p50: float
     p99: float
+    server: float
     sender: float
 
 
@@ -99,9 +104,7 @@ async def ask_once(process: Process, tls: ssl.SSLContext, data: bytes) -> bytes:
     return head + body
 
 
-async def load(
-    process: Process, tls: ssl.SSLContext, data: bytes, connections: int, seconds: float
-) -> Round:
+async def load(process: Process, tls: ssl.SSLContext, data: bytes, connections: int, seconds: float) -> Round:
     """Ask on all connections at once for so long, each for the next answer after the last."""
     loop = asyncio.get_running_loop()
     size = len(await ask_once(process, tls, data))
@@ -114,7 +117,7 @@ async def load(
         )[1]
         for _ in range(connections)
     ]
-    begun, cpu = time.perf_counter(), time.process_time()
+    begun, cpu, theirs = time.perf_counter(), time.process_time(), cpu_seconds(process.pid)
     for connection in opened:
         connection.ask()
     await asyncio.sleep(seconds)
@@ -122,8 +125,18 @@ async def load(
         connection.stopping = True
     await asyncio.gather(*(connection.ended for connection in opened))
     took, used = time.perf_counter() - begun, time.process_time() - cpu
+    server = (cpu_seconds(process.pid) - theirs) / len(latencies)
     cuts = statistics.quantiles(latencies, n=100)
-    return Round(len(latencies) / took, cuts[49] * 1e6, cuts[98] * 1e6, used / took)
+    return Round(len(latencies) / took, cuts[49] * 1e6, cuts[98] * 1e6, server * 1e6, used / took)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the processor time of a process and its children so far, in steps of 0.01 s (proc(5), stat)."""
+    ticks = 0
+    for each in tree(pid):
+        fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def review_of(containers: int) -> bytes:
@@ -152,7 +165,9 @@ def review_of(containers: int) -> bytes:
     )
 
 
-def measure(directory: Path, rounds: int, seconds: float, connections: int, extra_args: Sequence[str]) -> bool:
+def measure(
+    directory: Path, rounds: int, seconds: float, connections: int, extra_args: Sequence[str]
+) -> bool:
     """Print the table; return whether every aim is met. `extra_args` go to `gpufence webhook run`."""
     config = prepare(directory, {})
     tls = ssl.create_default_context(cafile=str(directory / "ca.crt"))
@@ -166,25 +181,31 @@ def measure(directory: Path, rounds: int, seconds: float, connections: int, extr
         arguments = (str(directory), str(len(body)))
         with serving(_CONSTANT, arguments, directory / "constant.log", _SERVER_CPU) as constant:
             pairs = [
-                tuple(
-                    uvloop.run(load(each, tls, data, connections, seconds)) for each in (constant, ours)
-                )
+                tuple(uvloop.run(load(each, tls, data, connections, seconds)) for each in (constant, ours))
                 for _ in range(rounds + 1)
             ][1:]  # the first warms both up
         loaded = memory_kib(ours.pid)
-    print(f"request {len(data)} bytes, answer {len(answer)} bytes, {connections} connections, {rounds} rounds of {seconds:g} s")
-    print(f"{'':10} {'requests/s':>10} {'p50 us':>8} {'p99 us':>8} {'sender':>7}")
+    print(
+        f"request {len(data)} bytes, answer {len(answer)} bytes, {connections} connections,"
+        f" {rounds} rounds of {seconds:g} s"
+    )
+    print(f"{'':10} {'requests/s':>10} {'p50 us':>8} {'p99 us':>8} {'cpu us':>8} {'sender':>7}")
     sides = [[pair[side] for pair in pairs] for side in (0, 1)]
     for name, side in zip(("constant", "/mutate"), sides, strict=True):
-        rate, p50, p99, sender = (statistics.median(values) for values in zip(*side, strict=True))
-        print(f"{name:10} {rate:10.0f} {p50:8.0f} {p99:8.0f} {sender:7.0%}")
-    rate, p50, p99 = (
-        statistics.median(ours[field] / base[field] for base, ours in pairs) for field in range(3)
+        rate, p50, p99, server, sender = (statistics.median(values) for values in zip(*side, strict=True))
+        print(f"{name:10} {rate:10.0f} {p50:8.0f} {p99:8.0f} {server:8.0f} {sender:7.0%}")
+    rate, p50, p99, server = (
+        statistics.median(ours[field] / base[field] for base, ours in pairs) for field in range(4)
     )
-    print(f"{'ratio':10} {rate:10.2f} {p50:8.2f} {p99:8.2f}")
-    print("sender: share of its core that the sender used; near 100% it, and not the server, would be measured")
+    print(f"{'ratio':10} {rate:10.2f} {p50:8.2f} {p99:8.2f} {server:8.2f}")
+    print("cpu: processor time of the server a request, which other work on the machine does not change")
+    print(
+        "sender: share of its core that the sender used; near 100% it, and not the server, would be measured"
+    )
     resident, proportional = (kib / 1024 for kib in loaded)
-    print(f"memory: {idle[0] / 1024:.0f} MiB resident before, {resident:.0f} after ({proportional:.0f} proportional)")
+    print(
+        f"memory: {idle[0] / 1024:.0f} MiB resident before, {resident:.0f} after ({proportional:.0f} proportional)"
+    )
     return all(
         (
             _said("throughput ratio", rate, f"at least {_LEAST_RATIO}", rate >= _LEAST_RATIO),

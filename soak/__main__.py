@@ -4,8 +4,8 @@
     make soak ARGS='--seed 7 --requests 2000'        a shorter look, the same requests for the same seed
     make soak ARGS='--replay soak-failure.json'      the request that failed once more
 
-Exit status 1: a request was answered wrongly, or the process complained or ended. The smallest request that shows it is in
-`soak-failure.json`.
+Exit status 1: a request was answered wrongly, or the process complained or ended. The smallest request that shows it
+is in `soak-failure.json`.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def main() -> int:
 
 
 async def _soak(target: Target, pid: int, seed: int, requests: int) -> Failure | None:
-    stream = cases(random.Random(seed))  # noqa: S311 - a seed that can be given again is the point
+    stream = cases(random.Random(seed))  # a seed that can be given again is the point
     begun, sent, first = time.monotonic(), 0, 0
     while sent < requests:
         some = list(itertools.islice(stream, min(BATCH, requests - sent)))
@@ -79,8 +79,10 @@ async def _soak(target: Target, pid: int, seed: int, requests: int) -> Failure |
         first = first or resident
         seconds = time.monotonic() - begun
         if sent % (25 * BATCH) == 0 or sent == requests:
-            print(f"{sent} requests, {sent / seconds:.0f} a second, {resident >> 10} MiB resident", flush=True)
-    print(f"all answered rightly; resident memory {first >> 10} MiB after the first batch, {resident >> 10} MiB at the end")
+            print(
+                f"{sent} requests, {sent / seconds:.0f} a second, {resident >> 10} MiB resident", flush=True
+            )
+    print(f"all answered rightly; resident {first >> 10} MiB after the first batch, {resident >> 10} MiB at the end")
     return None
 
 

@@ -1,7 +1,7 @@
 """The sender: requests on connections that stay, and one connection for each broken request.
 
-TLS is done by hand over plain streams (ssl.MemoryBIO), because asyncio's own can neither say that no more comes nor stop
-within a record.
+TLS is done by hand over plain streams (ssl.MemoryBIO), because asyncio's own can neither say that no more comes nor
+stop within a record.
 """
 
 from __future__ import annotations

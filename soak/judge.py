@@ -1,7 +1,7 @@
 """What may come back, held against what was sent. Pure, and independent of `webhook`.
 
-`problem_of_answer` follows the API server's VerifyAdmissionResponse (kubernetes apiserver, pkg/admission/plugin/webhook/
-request/admissionreview.go) and what its mutating dispatcher does next with the patch.
+`problem_of_answer` follows the API server's VerifyAdmissionResponse (kubernetes apiserver, pkg/admission/plugin/
+webhook/request/admissionreview.go) and what its mutating dispatcher does next with the patch.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def responses(data: bytes, *, bodies: bool = True) -> tuple[list[Response], byte
         lines = data[:end].split(b"\r\n")
         words = lines[0].split(b" ", 2)
         # aiohttp answers in the version that it was asked in, 0.9 and 2.0 included.
-        if not re.fullmatch(rb"HTTP/\d\.\d", words[0]) or len(words) < 2 or not words[1].isdigit():  # noqa: PLR2004 - version, status
+        if (
+            not re.fullmatch(rb"HTTP/\d\.\d", words[0]) or len(words) < 2 or not words[1].isdigit()
+        ):  # version, status
             raise NotHttpError(f"a status line that is none: {lines[0][:80]!r}")
         fields = dict(line.lower().split(b": ", 1) for line in lines[1:])
         length = int(fields.get(b"content-length", b"0")) if bodies else 0
@@ -94,6 +96,12 @@ def problem_of_wire(case: WireCase, seen: Seen) -> str | None:
         return f"stalled after {len(found)} answers"
     if rest and case.layer == "tls":
         return "half an answer"
+    if len(found) > case.answers:
+        return f"{len(found)} answers, {case.answers} at most"
+    return _problem_of_answers(case, found)
+
+
+def _problem_of_answers(case: WireCase, found: list[Response]) -> str | None:
     expected = iter(case.uids)
     for response in found:
         if response.status == _OK:
@@ -104,9 +112,7 @@ def problem_of_wire(case: WireCase, seen: Seen) -> str | None:
                 return problem
         elif response.status not in case.statuses:
             return f"status {response.status}"
-    if len(found) > case.answers:
-        return f"{len(found)} answers, {case.answers} at most"
-    if case.end == "wait" and not case.statuses and next(expected, None) is not None:
+    if not case.statuses and next(expected, None) is not None:  # all of it was good
         return "a good request was not answered"
     return None
 
@@ -162,7 +168,9 @@ def _problem_of_patch(response: dict[str, Any], endpoint: Endpoint, raw: Any) ->
         operations = json.loads(base64.b64decode(response["patch"], validate=True))
         if not operations:
             return "an empty patch"
-        jsonpatch.apply_patch(raw, operations, in_place=True, atomic=False)  # a copy recurses, and pods may be deep
+        jsonpatch.apply_patch(
+            raw, operations, in_place=True, atomic=False
+        )  # a copy recurses, and pods may be deep
     except (ValueError, TypeError, KeyError, binascii.Error, jsonpatch.JsonPatchException) as error:
         return f"a patch that does not apply ({type(error).__name__})"
     return None

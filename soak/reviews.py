@@ -23,15 +23,83 @@ _MOST_NODES, _DEEPEST = 5_000, 200  # of a body that is made worse once more
 
 _POD_KEYS = (
     *("metadata", "spec", "containers", "initContainers", "ephemeralContainers", "env", "envFrom", "name"),
-    *("value", "valueFrom", "resources", "limits", "requests", "claims", "nvidia.com/gpu", "volumes", "hostPath"),
-    *("labels", "annotations", "ownerReferences", "controller", "securityContext", "capabilities", "add", "path"),
+    *(
+        "value",
+        "valueFrom",
+        "resources",
+        "limits",
+        "requests",
+        "claims",
+        "nvidia.com/gpu",
+        "volumes",
+        "hostPath",
+    ),
+    *(
+        "labels",
+        "annotations",
+        "ownerReferences",
+        "controller",
+        "securityContext",
+        "capabilities",
+        "add",
+        "path",
+    ),
     *("volumeMounts", "mountPath", "privileged", "hostPID", "gpufence.io/team", "NVIDIA_VISIBLE_DEVICES"),
-    *("nodeName", "runtimeClassName", "resourceClaims", "cdi.k8s.io/x", "a/b~c", "", "é", "items", "template"),
+    *(
+        "nodeName",
+        "runtimeClassName",
+        "resourceClaims",
+        "cdi.k8s.io/x",
+        "a/b~c",
+        "",
+        "é",
+        "items",
+        "template",
+    ),
 )
 _ODD: tuple[Any, ...] = (
-    *(None, True, False, 0, -1, 1.5, 1e300, 2**63, -(2**64), 10**30, "", "0", "x", "all", "void", " ", "\n", "\0"),
-    *("\u2028", "🙂", "nvidia.com/gpu", "/dev/nvidia0", "../../dev", "$(NVIDIA_VISIBLE_DEVICES)", "1Ki", "-1", "1e9"),
-    *([], {}, [None], [[]], [{}], {"": None}, ["x", 1, None], {"name": None}, [{"name": "main"}, {"name": "main"}]),
+    *(
+        None,
+        True,
+        False,
+        0,
+        -1,
+        1.5,
+        1e300,
+        2**63,
+        -(2**64),
+        10**30,
+        "",
+        "0",
+        "x",
+        "all",
+        "void",
+        " ",
+        "\n",
+        "\0",
+    ),
+    *(
+        "\u2028",
+        "🙂",
+        "nvidia.com/gpu",
+        "/dev/nvidia0",
+        "../../dev",
+        "$(NVIDIA_VISIBLE_DEVICES)",
+        "1Ki",
+        "-1",
+        "1e9",
+    ),
+    *(
+        [],
+        {},
+        [None],
+        [[]],
+        [{}],
+        {"": None},
+        ["x", 1, None],
+        {"name": None},
+        [{"name": "main"}, {"name": "main"}],
+    ),
 )
 _TAILS = (b"", b"\0", b"{}", b"]", b",", b"\xff", b"\xef\xbb\xbf", b"// comment", b"\n\n")
 
@@ -45,7 +113,9 @@ class ReviewCase(NamedTuple):
 
 def good_review(uid: str = _UID) -> dict[str, Any]:
     """Return a review that every policy of the tests lets in, with a patch from /mutate."""
-    return _review({"metadata": {"name": "p", "namespace": "vision"}, "spec": {"containers": [_container()]}}, uid=uid)
+    return _review(
+        {"metadata": {"name": "p", "namespace": "vision"}, "spec": {"containers": [_container()]}}, uid=uid
+    )
 
 
 def review_case(rng: Random) -> ReviewCase:
@@ -54,7 +124,7 @@ def review_case(rng: Random) -> ReviewCase:
     for _ in range(rng.choice((0, 1, 1, 1, 2, 3, 8))):
         value = _wronged(value, rng)
     body = _written(value, rng)
-    if rng.random() < 0.1:  # noqa: PLR2004 - one body in ten is no longer what an encoder would write
+    if rng.random() < 0.1:  # one body in ten is no longer what an encoder would write
         body = _damaged(body, rng)
     return ReviewCase(rng.choice(("mutate", "mutate", "validate")), body)
 
@@ -65,7 +135,9 @@ def paths(value: Any, at: Path = ()) -> list[Path]:
     while todo:
         here, node = todo.pop()
         found.append(here)
-        children = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+        children = (
+            node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+        )
         todo += [((*here, key), child) for key, child in children]
     return found
 
@@ -125,7 +197,7 @@ def _base(rng: Random) -> dict[str, Any]:
             "volumes": [{"name": "data", "hostPath": {"path": "/data"}}],
         },
     }
-    if rng.random() < 0.5:  # noqa: PLR2004 - every second pod asks for a GPU
+    if rng.random() < 0.5:  # every second pod asks for a GPU
         pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "1"
     debug = {**pod, "spec": {**pod["spec"], "ephemeralContainers": [{"name": "debug", "image": "i"}]}}
     template = {"metadata": pod["metadata"], "spec": pod["spec"]}
@@ -143,7 +215,8 @@ def _base(rng: Random) -> dict[str, Any]:
             lambda: _review(debug, operation="UPDATE", subResource="ephemeralcontainers", oldObject=pod),
             lambda: _review({"spec": {"template": template}}, resource=("apps", "v1", "deployments")),
             lambda: _review(
-                {"spec": {"jobTemplate": {"spec": {"template": template}}}}, resource=("batch", "v1", "cronjobs")
+                {"spec": {"jobTemplate": {"spec": {"template": template}}}},
+                resource=("batch", "v1", "cronjobs"),
             ),
             lambda: _review(policy, resource=("gpufence.io", "v1alpha1", "gpupolicies")),
             lambda: _review(pod, operation="DELETE"),
@@ -178,7 +251,7 @@ def _wronged(value: Any, rng: Random) -> Any:
     if len(every) > _MOST_NODES or max(map(len, every)) > _DEEPEST:
         return value
     inside = [path for path in every if path[:2] == ("request", "object")]
-    path = rng.choice(inside if inside and rng.random() < 0.8 else every)  # noqa: PLR2004 - four in five
+    path = rng.choice(inside if inside and rng.random() < 0.8 else every)  # four in five
     node = _at(value, path)
     match rng.randrange(7):
         case 0 if path:
@@ -189,7 +262,7 @@ def _wronged(value: Any, rng: Random) -> Any:
             return replaced(value, path, [*node, rng.choice((*_ODD, *node))])
         case 3:
             return replaced(value, path, _at(value, rng.choice(every)))  # a subtree where it does not belong
-        case 4 if rng.random() < 0.3:  # noqa: PLR2004 - huge values take long to send
+        case 4 if rng.random() < 0.3:  # huge values take long to send
             return replaced(value, path, _huge(node, rng))
         case _:
             return replaced(value, path, rng.choice(_ODD))
@@ -198,14 +271,14 @@ def _wronged(value: Any, rng: Random) -> Any:
 def _huge(node: Any, rng: Random) -> Any:
     deep: Any = node
     for _ in range(_DEPTHS[0]):
-        deep = [deep] if rng.random() < 0.5 else {"a": deep}  # noqa: PLR2004 - either, evenly
+        deep = [deep] if rng.random() < 0.5 else {"a": deep}  # either, evenly
     return rng.choice(
         (
             "x" * _LONG,
             "/" * _LONG,
             "é" * _LONG,
             int("9" * rng.choice((20, 300, 4_000))),
-            [node] * (_WIDE if len(paths(node)) < 20 else 2),  # noqa: PLR2004 - small things many times
+            [node] * (_WIDE if len(paths(node)) < 20 else 2),  # small things many times
             {f"key-{number}": None for number in range(_WIDE)},
             deep,
         )
@@ -213,7 +286,9 @@ def _huge(node: Any, rng: Random) -> Any:
 
 
 def _written(value: Any, rng: Random) -> bytes:
-    return json.dumps(value, ensure_ascii=rng.random() < 0.5, indent=rng.choice((None, None, None, 1))).encode(  # noqa: PLR2004 - either, evenly
+    return json.dumps(
+        value, ensure_ascii=rng.random() < 0.5, indent=rng.choice((None, None, None, 1))
+    ).encode(  # either, evenly
         "utf-8", "surrogatepass"
     )
 
@@ -232,9 +307,13 @@ def _damaged(body: bytes, rng: Random) -> bytes:
         case 3:  # deeper than a recursive reader can go, in a field that no rule reads
             return body.replace(b'"dryRun"', b'"deep": ' + b"[" * depth + b"]" * depth + b', "dryRun"')
         case 4:  # the same inside the pod
-            return body.replace(b'"image"', b'"deep": ' + b'{"a":' * depth + b"1" + b"}" * depth + b', "image"')
+            return body.replace(
+                b'"image"', b'"deep": ' + b'{"a":' * depth + b"1" + b"}" * depth + b', "image"'
+            )
         case 5:
-            return body.replace(b'"x"', rng.choice((b"NaN", b"-Infinity", b"1e999", b'"\\ud800"', b"0x1", b"'x'")))
+            return body.replace(
+                b'"x"', rng.choice((b"NaN", b"-Infinity", b"1e999", b'"\\ud800"', b"0x1", b"'x'"))
+            )
         case 6:
             return body.replace(b'"uid"', b'"uid": "first", "uid"').replace(b'"spec"', b'"spec": 1, "spec"')
         case 7:

@@ -41,13 +41,20 @@ def prepare(directory: Path, settings: dict[str, Any]) -> Path:
     leaf = issue_serving(authority, ServingNames(("localhost",), ("127.0.0.1",)), now)
     write(directory, authority, leaf, keep_ca_key=False, replace_ca=True)
     (directory / "policy.yaml").write_text(json.dumps(_POLICY))  # JSON is YAML
-    config = {"listen": "127.0.0.1:0", "certificates": ".", "policyFile": "policy.yaml", "stopDelaySeconds": 0}
+    config = {
+        "listen": "127.0.0.1:0",
+        "certificates": ".",
+        "policyFile": "policy.yaml",
+        "stopDelaySeconds": 0,
+    }
     (directory / "config.yaml").write_text(json.dumps(config | settings))
     return directory / "config.yaml"
 
 
 @contextmanager
-def webhook(config: Path, log: Path, cpu: int | None = None, extra_args: Sequence[str] = ()) -> Iterator[Process]:
+def webhook(
+    config: Path, log: Path, cpu: int | None = None, extra_args: Sequence[str] = ()
+) -> Iterator[Process]:
     """Run `gpufence webhook run` while the block runs; its log goes to a file."""
     with serving(_WEBHOOK, ("webhook", "run", "--config", str(config), *extra_args), log, cpu) as process:
         yield process
@@ -78,7 +85,7 @@ def serving(code: str, arguments: Sequence[str], log: Path, cpu: int | None = No
 def memory_kib(pid: int) -> tuple[int, int]:
     """Return (VmRSS, Pss) in KiB of a process and its children together, from smaps_rollup (Linux 4.14)."""
     resident, proportional = 0, 0
-    for each in _tree(pid):
+    for each in tree(pid):
         fields = dict(
             line.split(":", 1) for line in Path(f"/proc/{each}/smaps_rollup").read_text().splitlines()[1:]
         )
@@ -87,9 +94,10 @@ def memory_kib(pid: int) -> tuple[int, int]:
     return resident, proportional
 
 
-def _tree(pid: int) -> list[int]:
+def tree(pid: int) -> list[int]:
+    """Return the process and all below it."""
     found = [pid]
     for task in Path(f"/proc/{pid}/task").iterdir():
         for child in (task / "children").read_text().split():
-            found += _tree(int(child))
+            found += tree(int(child))
     return found

@@ -31,10 +31,10 @@ class WireCase(NamedTuple):
     """What is written on one connection, and which answers are right.
 
     `writes` are sent one after the other. Then: `wait` for `answers` answers or the end of the connection (`answers`
-    is 2 where the server should close after the first); the same for a `brief` time,
-    because the request may never end; say that nothing more comes (`half`) and read to the end; `leave` (close) or `abort` (reset) without reading. `layer`: `tls`
-    is a whole session, `cut` ends within a record, `hello` within the handshake, `plain` has no TLS. `uids` are those
-    of the reviews that may be answered with 200, in order; any other answer has one of `statuses`.
+    is 2 where the server should close after the first); the same for a `brief` time, because the request may never
+    end; say that nothing more comes (`half`) and read to the end; `leave` (close) or `abort` (reset) without reading.
+    `layer`: `tls` is a whole session, `cut` ends within a record, `hello` within the handshake, `plain` has no TLS.
+    `uids` are those of the reviews that may be answered with 200, in order; any other answer has one of `statuses`.
     """
 
     name: str
@@ -88,13 +88,19 @@ def _chunks(body: bytes, size: int) -> bytes:
 
 def _pieces(data: bytes, rng: Random, most: int = 12) -> tuple[bytes, ...]:
     cuts = sorted(rng.randrange(len(data) + 1) for _ in range(rng.randrange(most)))
-    return tuple(data[start:end] for start, end in zip((0, *cuts), (*cuts, len(data)), strict=True) if start < end)
+    return tuple(
+        data[start:end] for start, end in zip((0, *cuts), (*cuts, len(data)), strict=True) if start < end
+    )
 
 
 def _good(rng: Random) -> WireCase:
-    chunked = rng.random() < 0.5  # noqa: PLR2004 - either, evenly
+    chunked = rng.random() < 0.5  # either, evenly
     body = good_body()
-    whole = request(_chunks(body, rng.choice((1, 100, 4096))), _JSON + _CHUNKED, length=b"") if chunked else request(body)
+    whole = (
+        request(_chunks(body, rng.choice((1, 100, 4096))), _JSON + _CHUNKED, length=b"")
+        if chunked
+        else request(body)
+    )
     return WireCase("good, in pieces", _pieces(whole, rng), uids=("u",), statuses=frozenset())
 
 
@@ -106,7 +112,9 @@ def _pipelined(rng: Random) -> WireCase:
 
 def _pipelined_then_broken(rng: Random) -> WireCase:
     uids = tuple(f"u{number}" for number in range(rng.choice((1, 3))))
-    data = b"".join(request(good_body(uid)) for uid in uids) + rng.choice((b"\0\0\0\r\n\r\n", b"POST\r\n\r\n"))
+    data = b"".join(request(good_body(uid)) for uid in uids) + rng.choice(
+        (b"\0\0\0\r\n\r\n", b"POST\r\n\r\n")
+    )
     return WireCase("pipelined, the last one broken", (data,), answers=len(uids) + 1, uids=uids)
 
 
@@ -130,7 +138,21 @@ def _length_too_large(rng: Random) -> WireCase:
 
 def _length_no_number(rng: Random) -> WireCase:
     wrong = rng.choice(
-        (b"-1", b"+5", b"5, 5", b"5, 6", b"0x10", b"1e3", b"5;", b"5 5", b"\xb2", b"9" * 30, b"_5", b"5_0", b"\xd9\xa3")
+        (
+            b"-1",
+            b"+5",
+            b"5, 5",
+            b"5, 6",
+            b"0x10",
+            b"1e3",
+            b"5;",
+            b"5 5",
+            b"\xb2",
+            b"9" * 30,
+            b"_5",
+            b"5_0",
+            b"\xd9\xa3",
+        )
     )
     return WireCase(f"length {wrong!r}", (request(good_body(), length=wrong),), answers=2)
 
@@ -176,7 +198,9 @@ def _odd_encoding(rng: Random) -> WireCase:
     )
     body = _chunks(good_body(), 100)
     length = rng.choice((b"", str(len(body)).encode()))
-    return WireCase(f"encoding {name!r} {value!r}", (request(body, (*_JSON, (name, value)), length=length),), answers=2)
+    return WireCase(
+        f"encoding {name!r} {value!r}", (request(body, (*_JSON, (name, value)), length=length),), answers=2
+    )
 
 
 def _encoding_in_1_0(_rng: Random) -> WireCase:
@@ -187,8 +211,22 @@ def _encoding_in_1_0(_rng: Random) -> WireCase:
 
 def _broken_chunks(rng: Random) -> WireCase:
     first = rng.choice(
-        (b"-1\r\n{", b"0x5\r\n{", b"zz\r\n{", b"F" * 17 + b"\r\n{", b"\r\n{", b" 5\r\n{", b"5\n{....", b"1\r\n{}\r\n")
-        + (b"5;" + b"e" * 100_000 + b"\r\n{", b"1\r\n{X\r\n", b"1\n{\n0\n\n", b"_1\r\n{", b"1;a\rb\r\n{", b"+1\r\n{")
+        (
+            b"-1\r\n{",
+            b"0x5\r\n{",
+            b"zz\r\n{",
+            b"F" * 17 + b"\r\n{",
+            b"\r\n{",
+            b" 5\r\n{",
+            b"5\n{....",
+            b"1\r\n{}\r\n",
+            b"5;" + b"e" * 100_000 + b"\r\n{",
+            b"1\r\n{X\r\n",
+            b"1\n{\n0\n\n",
+            b"_1\r\n{",
+            b"1;a\rb\r\n{",
+            b"+1\r\n{",
+        )
     )
     data = request(first + b"\r\n0\r\n\r\n", _JSON + _CHUNKED, length=b"")
     return WireCase(f"chunk {first[:20]!r}", (data,), frozenset({400, 408}), answers=2)
@@ -203,7 +241,9 @@ def _trailers(rng: Random) -> WireCase:
 def _unended_chunks(rng: Random) -> WireCase:
     body = _chunks(good_body(), rng.choice((10, 1000)))
     data = request(body[: -rng.randrange(1, 12)], _JSON + _CHUNKED, length=b"")
-    return WireCase("unended chunks", (data,), frozenset({400, 408}), end=rng.choice(("wait", "half", "abort")))
+    return WireCase(
+        "unended chunks", (data,), frozenset({400, 408}), end=rng.choice(("wait", "half", "abort"))
+    )
 
 
 def _header_flood(rng: Random) -> WireCase:
@@ -220,7 +260,17 @@ def _header_flood(rng: Random) -> WireCase:
 
 def _broken_header(rng: Random) -> WireCase:
     line = rng.choice(
-        (b"no colon", b": no name", b"a b: c", b"X: a\0b", b"X\0: y", b"\xff: y", b"X: a\rb", b"(x): y", b"X\x7f: y")
+        (
+            b"no colon",
+            b": no name",
+            b"a b: c",
+            b"X: a\0b",
+            b"X\0: y",
+            b"\xff: y",
+            b"X: a\rb",
+            b"(x): y",
+            b"X\x7f: y",
+        )
     )
     data = request(good_body()).replace(b"\r\nContent-Type", b"\r\n" + line + b"\r\nContent-Type", 1)
     return WireCase(f"header {line!r}", (data,))
@@ -228,27 +278,73 @@ def _broken_header(rng: Random) -> WireCase:
 
 def _hosts(rng: Random) -> WireCase:
     host: Headers = rng.choice(
-        ((), _HOST + _HOST, ((b"Host", b""),), ((b"Host", b"[::1"),), ((b"Host", b"a@b/c?d"),), ((b"Host", b"\xff:x"),))
+        (
+            (),
+            _HOST + _HOST,
+            ((b"Host", b""),),
+            ((b"Host", b"[::1"),),
+            ((b"Host", b"a@b/c?d"),),
+            ((b"Host", b"\xff:x"),),
+        )
     )
     return WireCase("host", (request(good_body(), host=host),), uids=("u",))
 
 
 def _bare_line_feeds(rng: Random) -> WireCase:
     data = request(good_body())
-    return WireCase("line feeds", (data.replace(b"\r\n", rng.choice((b"\n", b"\r", b"\n\r")), rng.choice((1, 2, -1))),), end="brief", uids=("u",))
+    return WireCase(
+        "line feeds",
+        (data.replace(b"\r\n", rng.choice((b"\n", b"\r", b"\n\r")), rng.choice((1, 2, -1))),),
+        end="brief",
+        uids=("u",),
+    )
 
 
 def _request_line(rng: Random) -> WireCase:
     line = rng.choice(
         (
-            *(b"POST /mutate HTTP/2.0", b"POST /mutate HTTP/1.1x", b"POST /mutate HTTP/11", b"POST /mutate http/1.1"),
-            *(b"POST  mutate HTTP/1.1", b"POST /mutate", b"POST", b"", b"/mutate HTTP/1.1", b"P\xd6ST /mutate HTTP/1.1"),
-            *(b"POST /mutate HTTP/1.1 x", b"POST\t/mutate\tHTTP/1.1", b"POST /mut\0ate HTTP/1.1", b"POST /\xff\xfe HTTP/1.1"),
-            *(b"POST mutate HTTP/1.1", b"POST * HTTP/1.1", b"POST http://[::1/mutate HTTP/1.1", b"POST //[ HTTP/1.1"),
-            *(b"POST /mutate/.. HTTP/1.1", b"POST /%00%zz%ff HTTP/1.1", b"POST /" + b"a" * 100_000 + b" HTTP/1.1"),
-            *(b"POST http:///mutate HTTP/1.1", b"POST :0/ HTTP/1.1", b"POST /mutate?" + b"a" * 9000 + b" HTTP/1.1"),
+            *(
+                b"POST /mutate HTTP/2.0",
+                b"POST /mutate HTTP/1.1x",
+                b"POST /mutate HTTP/11",
+                b"POST /mutate http/1.1",
+            ),
+            *(
+                b"POST  mutate HTTP/1.1",
+                b"POST /mutate",
+                b"POST",
+                b"",
+                b"/mutate HTTP/1.1",
+                b"P\xd6ST /mutate HTTP/1.1",
+            ),
+            *(
+                b"POST /mutate HTTP/1.1 x",
+                b"POST\t/mutate\tHTTP/1.1",
+                b"POST /mut\0ate HTTP/1.1",
+                b"POST /\xff\xfe HTTP/1.1",
+            ),
+            *(
+                b"POST mutate HTTP/1.1",
+                b"POST * HTTP/1.1",
+                b"POST http://[::1/mutate HTTP/1.1",
+                b"POST //[ HTTP/1.1",
+            ),
+            *(
+                b"POST /mutate/.. HTTP/1.1",
+                b"POST /%00%zz%ff HTTP/1.1",
+                b"POST /" + b"a" * 100_000 + b" HTTP/1.1",
+            ),
+            *(
+                b"POST http:///mutate HTTP/1.1",
+                b"POST :0/ HTTP/1.1",
+                b"POST /mutate?" + b"a" * 9000 + b" HTTP/1.1",
+            ),
             *(b"\x16\x03\x01\x02\x00", b"GET / HTTP/0.9", b"PRI * HTTP/2.0", b"POST /mutate HTTP/9.9"),
-            *(b"POST http://u:p@[::1]:99999/ HTTP/1.1", b"POST /mutate;x HTTP/1.1", b"POST https://x:a/ HTTP/1.1"),
+            *(
+                b"POST http://u:p@[::1]:99999/ HTTP/1.1",
+                b"POST /mutate;x HTTP/1.1",
+                b"POST https://x:a/ HTTP/1.1",
+            ),
         )
     )
     statuses = frozenset({400, 404, 405, 414, 505})
@@ -257,21 +353,32 @@ def _request_line(rng: Random) -> WireCase:
 
 
 def _method(rng: Random) -> WireCase:
-    method = rng.choice((b"GET", b"HEAD", b"PUT", b"DELETE", b"OPTIONS", b"PATCH", b"TRACE", b"CONNECT", b"BREW", b"post"))
+    method = rng.choice(
+        (b"GET", b"HEAD", b"PUT", b"DELETE", b"OPTIONS", b"PATCH", b"TRACE", b"CONNECT", b"BREW", b"post")
+    )
     data = request(good_body(), line=method + b" /mutate HTTP/1.1")
     return WireCase(f"method {method!r}", (data,), frozenset({400, 404, 405, 501}))
 
 
 def _content_type(rng: Random) -> WireCase:
-    value = rng.choice((b"", b"text/plain", b"application/yaml", b"\xff", b"application/jsonx", b";", b"a" * 8000, b'"'))
+    value = rng.choice(
+        (b"", b"text/plain", b"application/yaml", b"\xff", b"application/jsonx", b";", b"a" * 8000, b'"')
+    )
     return WireCase("content type", (request(good_body(), ((b"Content-Type", value),)),), frozenset({415}))
 
 
 def _content_encoding(rng: Random) -> WireCase:
     coding = rng.choice((b"gzip", b"deflate", b"br", b"zstd", b"foo", b"gzip, gzip", b"\xff", b"identity"))
-    body = rng.choice((gzip.compress(good_body()), zlib.compress(good_body()), _BOMB, gzip.compress(_BOMB), good_body()))
+    body = rng.choice(
+        (gzip.compress(good_body()), zlib.compress(good_body()), _BOMB, gzip.compress(_BOMB), good_body())
+    )
     body = body[: rng.choice((len(body), len(body) // 2))]
-    return WireCase(f"coding {coding!r}", (request(body, (*_JSON, (b"Content-Encoding", coding))),), frozenset({400, 415}), uids=("u",))
+    return WireCase(
+        f"coding {coding!r}",
+        (request(body, (*_JSON, (b"Content-Encoding", coding))),),
+        frozenset({400, 415}),
+        uids=("u",),
+    )
 
 
 def _expect(rng: Random) -> WireCase:
@@ -282,7 +389,12 @@ def _expect(rng: Random) -> WireCase:
 
 def _upgrade(rng: Random) -> WireCase:
     to = rng.choice((b"h2c", b"websocket", b"TLS/1.3", b"\xff"))
-    headers = (*_JSON, (b"Connection", b"Upgrade, HTTP2-Settings"), (b"Upgrade", to), (b"Sec-WebSocket-Version", b"13"))
+    headers = (
+        *_JSON,
+        (b"Connection", b"Upgrade, HTTP2-Settings"),
+        (b"Upgrade", to),
+        (b"Sec-WebSocket-Version", b"13"),
+    )
     data = request(good_body(), headers)
     return WireCase(f"upgrade {to!r}", (data,), frozenset({400, 426}), uids=("u",))
 
@@ -309,8 +421,16 @@ def _unread(rng: Random) -> WireCase:
 
 def _no_tls(rng: Random) -> WireCase:
     data = rng.choice(
-        (b"", request(good_body()), rng.randbytes(rng.randrange(1, 600)), b"\x16\x03\x01\xff\xff" + rng.randbytes(300))
-        + (b"\x15\x03\x03\x00\x02\x02\x28", b"\x16\x03\x01\x00\x00", b"\x80\x2e\x01\x00\x02", b"PROXY TCP4 1 2 3 4\r\n")
+        (
+            b"",
+            request(good_body()),
+            rng.randbytes(rng.randrange(1, 600)),
+            b"\x16\x03\x01\xff\xff" + rng.randbytes(300),
+            b"\x15\x03\x03\x00\x02\x02\x28",
+            b"\x16\x03\x01\x00\x00",
+            b"\x80\x2e\x01\x00\x02",
+            b"PROXY TCP4 1 2 3 4\r\n",
+        )
     )
     return WireCase("no TLS", (data,), end=rng.choice(("half", "leave", "abort")), layer="plain")
 
@@ -320,7 +440,9 @@ def _cut_handshake(rng: Random) -> WireCase:
 
 
 def _cut_record(rng: Random) -> WireCase:
-    return WireCase("cut record", (request(good_body()),), end=rng.choice(("half", "leave", "abort")), layer="cut")
+    return WireCase(
+        "cut record", (request(good_body()),), end=rng.choice(("half", "leave", "abort")), layer="cut"
+    )
 
 
 _CASES: tuple[Callable[[Random], WireCase], ...] = (

@@ -58,10 +58,8 @@ def build_app(
     def not_ready() -> tuple[str, ...]:
         return ("the process is about to stop",) if drain.begun else inputs.not_ready(clock())
 
-    # No API server compresses a review, and 64 KB of a compressed body become 64 MB before anything counts them.
-    app = web.Application(
-        client_max_size=settings.max_body_bytes, handler_args={"auto_decompress": False}
-    )
+    # No API server compresses a review, and 64 KB of a compressed body take 50 MB before anything counts them.
+    app = web.Application(client_max_size=settings.max_body_bytes, handler_args={"auto_decompress": False})
     app.router.add_post("/mutate", _handler("mutate", settings, inputs, clock))
     app.router.add_post("/validate", _handler("validate", settings, inputs, clock))
     app.router.add_get("/healthz", healthz)

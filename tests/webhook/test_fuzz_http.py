@@ -23,9 +23,18 @@ from serve.logs import configure
 from soak.__main__ import complaints_in, loaded, saved
 from soak.client import Poster, Target, exchange
 from soak.hunt import BATCH, batch, cases, problem_of, smallest
-from soak.judge import NotHttpError, Response, Seen, problem_of_answer, problem_of_review, problem_of_wire, responses
+from soak.judge import (
+    NotHttpError,
+    Response,
+    Seen,
+    problem_of_answer,
+    problem_of_review,
+    problem_of_wire,
+    responses,
+)
 from soak.reviews import ReviewCase, good_review, paths, review_case, without
-from soak.server import memory_kib, prepare, webhook as started
+from soak.server import memory_kib, prepare
+from soak.server import webhook as started
 from soak.wire import WireCase, request, wire_case
 from webhook.run import running
 
@@ -116,14 +125,8 @@ async def test_an_old_object_of_a_wrong_type_is_a_malformed_pod_and_no_error_of_
 def test_broken_http_is_logged_as_a_warning_and_without_what_was_sent(capsys):
     configure("info", "json")
     log = logging.getLogger("aiohttp.server")
-    try:
-        raise BadHttpMessage("hunter2")
-    except BadHttpMessage:
-        log.exception("Error handling request")
-    try:
-        raise KeyError("hunter2")
-    except KeyError:
-        log.exception("Error handling request")
+    log.error("Error handling request", exc_info=BadHttpMessage("hunter2"))
+    log.error("Error handling request", exc_info=KeyError("hunter2"))
     lines = capsys.readouterr().err.splitlines()
     assert [json.loads(line)["level"] for line in lines] == ["warning", "error"]
     assert "hunter2" not in "".join(lines)
