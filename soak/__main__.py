@@ -82,7 +82,9 @@ async def _soak(target: Target, pid: int, seed: int, requests: int) -> Failure |
             print(
                 f"{sent} requests, {sent / seconds:.0f} a second, {resident >> 10} MiB resident", flush=True
             )
-    print(f"all answered rightly; resident {first >> 10} MiB after the first batch, {resident >> 10} MiB at the end")
+    print(
+        f"all answered rightly; resident {first >> 10} MiB after the first batch, {resident >> 10} MiB at the end"
+    )
     return None
 
 
