@@ -198,7 +198,7 @@ def measure(
         statistics.median(ours[field] / base[field] for base, ours in pairs) for field in range(4)
     )
     print(f"{'ratio':10} {rate:10.2f} {p50:8.2f} {p99:8.2f} {server:8.2f}")
-    print("cpu: processor time of the server a request, which other work on the machine does not change")
+    print("cpu: processor time of the server a request, which other work on the machine changes little")
     print(
         "sender: share of its core that the sender used; near 100% it, and not the server, would be measured"
     )
