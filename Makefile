@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ARGS ?=
 
-.PHONY: help demo test check bench generate lock clean
+.PHONY: help demo test check bench soak generate lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -37,8 +37,12 @@ check: $(STAMP) ## ruff, mypy --strict, import-linter, generated files
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m cli.generate --check
 
-bench: $(STAMP) ## time the decision, as ratios to a baseline of the same run
+bench: $(STAMP) ## time the decision and the webhook, as ratios to baselines of the same run
 	@$(BIN)/python -m benchmarks.decide $(ARGS)
+	@$(BIN)/python -m benchmarks.webhook $(ARGS)
+
+soak: $(STAMP) ## 100,000 wrong requests to a real webhook (ARGS='--seed N --requests N')
+	@$(BIN)/python -m soak $(ARGS)
 
 generate: $(STAMP) ## write the pages, CRD and policies that are made from code anew
 	@$(BIN)/python -m cli.generate

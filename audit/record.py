@@ -140,7 +140,7 @@ def decode(data: bytes) -> Record:
 
 
 def closing_record(*, identifier: str, time: str, policy_version: str) -> Record:
-    """Return the last record of a writer that ends in order; where it is absent, records may be missing behind the last."""
+    """Return the last record of a writer that ends in order. Without one, records may be missing behind the last."""
     return Record(id=identifier, time=time, kind="closing", policy_version=policy_version)
 
 

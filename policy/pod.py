@@ -168,6 +168,8 @@ def ephemeral_view(raw: Raw, old: Raw | None) -> PodView:
     its top level and no spec.
     """
     _require_object(raw, "")
+    if old:
+        _require_object(old, "")
     known = "ephemeralContainers" not in raw
     entries = _ephemeral(raw)
     before = {entry.name: entry.raw for entry in _ephemeral(old)} if old else {}

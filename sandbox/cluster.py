@@ -23,8 +23,10 @@ from webhook.run import running
 from webhook.settings import WebhookSettings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
+
+    from audit.record import Record
 
 _PODS = {"apiGroups": [""], "apiVersions": ["v1"], "scope": "Namespaced"}
 _CREATE = {**_PODS, "operations": ["CREATE"], "resources": ["pods"]}
@@ -41,6 +43,8 @@ class Cluster:
     webhook_url: str
     ca: Path
     kubeconfig: Path
+    records: list[Record]
+    """What the webhook recorded so far."""
 
     @property
     def url(self) -> str:
@@ -64,16 +68,27 @@ async def cluster(
     settings = WebhookSettings(
         listen=Address("127.0.0.1", 0), certificates=directory, policy_file=policy, namespaces_file=namespaces
     )
+    kept = _Kept()
     connector = aiohttp.TCPConnector(ssl=client_tls)
     async with (
-        running(settings) as webhook,
+        running(settings, sink=kept) as webhook,
         ApiServer(tls=tls, port=port, tokens={token: ADMIN}) as api,
         aiohttp.ClientSession(connector=connector) as session,
     ):
         kubeconfig = write_kubeconfig(directory / "kubeconfig", api.url, directory / CA, token)
-        running_cluster = Cluster(api, session, webhook.url, directory / CA, kubeconfig)
+        running_cluster = Cluster(api, session, webhook.url, directory / CA, kubeconfig, kept.records)
         await _join(running_cluster, namespaces)
         yield running_cluster
+
+
+class _Kept:
+    """An AuditSink that keeps records in memory."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    async def append(self, records: Sequence[Record]) -> None:
+        self.records += records
 
 
 def _issue(directory: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from serve.faults import describe_fault
 from serve.logs import logger
@@ -28,6 +29,25 @@ async def background(**work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for each in work.values():
+            each.close()  # one that was cancelled before its first step was never awaited
+
+
+class Queue(Protocol):
+    """Something that holds what is still to be delivered."""
+
+    async def drained(self) -> None:
+        """Wait until nothing is held."""
+
+
+@asynccontextmanager
+async def flushed(queue: Queue, seconds: float) -> AsyncIterator[None]:
+    """At the end of the block, wait until the queue is empty, and for so many seconds at most."""
+    try:
+        yield
+    finally:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(queue.drained(), seconds)
 
 
 async def _logged(name: str, work: Coroutine[Any, Any, None]) -> None:

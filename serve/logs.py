@@ -23,6 +23,10 @@ Format = Literal["json", "console"]
 
 WITHHELD = frozenset({"body", "env", "object", "old_object", "patch", "pod", "review"})
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+# What aiohttp raises and logs as an error where a client sent no HTTP, or a body that does not decode. By name, because
+# not every process that logs has aiohttp loaded.
+_BROKEN_HTTP = "aiohttp.http_exceptions"
+_BROKEN_BODY = "aiohttp.web_protocol.RequestPayloadError"
 
 
 def configure(level: Level, form: Format, worker: int | None = None) -> None:
@@ -57,8 +61,15 @@ class _Library(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
         fault = {"fault": describe_fault(error)} if error else {}
-        level = "error" if record.levelno >= logging.ERROR else "warning"
+        ours = record.levelno >= logging.ERROR and not _sent_broken(error)
+        level = "error" if ours else "warning"
         getattr(logger(record.name), level)(record.getMessage(), **fault)
+
+
+def _sent_broken(error: BaseException | None) -> bool:
+    """Whether the client is to blame: it gets 400, or its connection is closed, and nothing of ours is wrong."""
+    kind = type(error)
+    return kind.__module__ == _BROKEN_HTTP or f"{kind.__module__}.{kind.__qualname__}" == _BROKEN_BODY
 
 
 def _processors(form: Format) -> list[Processor]:

@@ -7,21 +7,20 @@ memory.
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from serve.faults import describe_fault
 from serve.http import Drain, healthz, readyz
-from serve.logs import logger
 from webhook.answer import Answered, Terms, answer_body
 from webhook.reviews import EXPECTED, NotAReviewError, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from structlog.typing import FilteringBoundLogger
+    from collections.abc import Awaitable
 
     from policy.model import Policy
     from policy.unreadable import Unreadable
@@ -29,6 +28,10 @@ if TYPE_CHECKING:
     from webhook.settings import WebhookSettings
 
 _JSON = "application/json"
+
+
+# What hears of an answer, and the seconds that it took to find, once it is on its way.
+Tell = Callable[["Endpoint", Answered, float], None]
 
 
 class Inputs(Protocol):
@@ -51,53 +54,59 @@ def utc_now() -> datetime:
 
 
 def build_app(
-    settings: WebhookSettings, inputs: Inputs, drain: Drain, clock: Callable[[], datetime] = utc_now
+    settings: WebhookSettings,
+    inputs: Inputs,
+    drain: Drain,
+    tell: Tell,
+    clock: Callable[[], datetime] = utc_now,
 ) -> web.Application:
     """Return the application with /mutate, /validate, /healthz and /readyz."""
 
     def not_ready() -> tuple[str, ...]:
         return ("the process is about to stop",) if drain.begun else inputs.not_ready(clock())
 
-    app = web.Application(client_max_size=settings.max_body_bytes)
-    app.router.add_post("/mutate", _handler("mutate", settings, inputs, drain, clock))
-    app.router.add_post("/validate", _handler("validate", settings, inputs, drain, clock))
+    def handler(endpoint: Endpoint) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def handle(request: web.Request) -> web.Response:
+            if drain.in_flight > settings.max_in_flight:
+                raise _busy(settings.max_in_flight)
+            body = await _body(request, settings)
+            started = time.perf_counter()
+            try:
+                terms = Terms(inputs.policy, inputs.labels_of, clock(), settings.fail_mode)
+                answered = answer_body(body, endpoint, terms)
+            except NotAReviewError as error:
+                raise web.HTTPBadRequest(text=f"{error}\n") from error
+            seconds = time.perf_counter() - started
+            asyncio.get_running_loop().call_soon(
+                tell, endpoint, answered, seconds
+            )  # after the answer is written
+            return web.Response(body=encode(answered.response), content_type=_JSON)
+
+        return handle
+
+    # No API server compresses a review, and 64 KB of a compressed body take 50 MB before anything counts them.
+    app = web.Application(client_max_size=settings.max_body_bytes, handler_args={"auto_decompress": False})
+    app.router.add_post("/mutate", handler("mutate"))
+    app.router.add_post("/validate", handler("validate"))
     app.router.add_get("/healthz", healthz)
     app.router.add_get("/readyz", readyz(not_ready))
     return app
-
-
-def _handler(
-    endpoint: Endpoint,
-    settings: WebhookSettings,
-    inputs: Inputs,
-    drain: Drain,
-    clock: Callable[[], datetime],
-) -> Callable[[web.Request], Awaitable[web.Response]]:
-    log = logger("webhook")
-
-    async def handle(request: web.Request) -> web.Response:
-        if drain.in_flight > settings.max_in_flight:
-            raise _busy(settings.max_in_flight)
-        body = await _body(request, settings)
-        try:
-            terms = Terms(inputs.policy, inputs.labels_of, clock(), settings.fail_mode)
-            answered = answer_body(body, endpoint, terms)
-        except NotAReviewError as error:
-            raise web.HTTPBadRequest(text=f"{error}\n") from error
-        _log(log, endpoint, answered)
-        return web.Response(body=encode(answered.response), content_type=_JSON)
-
-    return handle
 
 
 async def _body(request: web.Request, settings: WebhookSettings) -> bytes:
     """Return the body; raise the HTTP answer that says why it cannot be had."""
     if request.content_type != _JSON:
         raise web.HTTPUnsupportedMediaType(text=f"the content type must be {_JSON}; {EXPECTED}\n")
+    if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
+        raise web.HTTPUnsupportedMediaType(text=f"the body must not be compressed; {EXPECTED}\n")
     limit = settings.max_body_bytes
     if (request.content_length or 0) > limit:
         raise _too_large(limit)  # before a byte of it is read
     try:
+        if (
+            request.content.is_eof()
+        ):  # a small body comes with its head, and a timer would cost a tenth of the answer
+            return await request.read()
         async with asyncio.timeout(settings.request_timeout_seconds):
             return await request.read()
     except TimeoutError as error:
@@ -105,49 +114,21 @@ async def _body(request: web.Request, settings: WebhookSettings) -> bytes:
         raise web.HTTPRequestTimeout(text=f"the body did not arrive within {seconds:g} seconds\n") from error
     except web.HTTPRequestEntityTooLarge as error:
         raise _too_large(limit) from error
-    except web.RequestPayloadError as error:
-        # Chunks or a compression that do not decode. Its text may quote the body, so only its type is told.
+    except (web.RequestPayloadError, ConnectionError) as error:
+        # Chunks that do not decode, or a caller who left: then nobody reads this answer, and it only keeps aiohttp
+        # from logging an error of ours. Its text may quote the body, so only its type is told.
         raise web.HTTPBadRequest(text=f"the body is broken ({describe_fault(error)})\n") from error
 
 
 def _busy(limit: int) -> web.HTTPTooManyRequests:
     """Return the answer of a process that has enough to do, before a byte of the body is read.
 
-    Not an answer under the fail mode: that needs the uid, which is in the body, and reading bodies is what there is too
-    much of. To the API server it is a failed call, so failurePolicy decides, at once instead of at the timeout.
+    Not an answer under the fail mode: that needs the uid, which is in the body, and reading bodies is what there is
+    too much of. To the API server it is a failed call, so failurePolicy decides, at once instead of at the timeout.
     """
-    return web.HTTPTooManyRequests(
-        text=f"more than {limit} requests are in flight\n", headers={"Retry-After": "1"}
-    )
+    text = f"more than {limit} requests are in flight\n"
+    return web.HTTPTooManyRequests(text=text, headers={"Retry-After": "1"})
 
 
 def _too_large(limit: int) -> web.HTTPRequestEntityTooLarge:
     return web.HTTPRequestEntityTooLarge(limit, text=f"the body is larger than {limit} bytes\n")
-
-
-def _log(log: FilteringBoundLogger, endpoint: Endpoint, answered: Answered) -> None:
-    if answered.fault is not None:
-        level = log.error if answered.fault.cause == "internal" else log.warning
-        level(
-            "undecided",
-            endpoint=endpoint,
-            uid=answered.response.uid,
-            fault=answered.fault.text,
-            allowed=answered.response.allowed,
-        )
-        return
-    request, decision = answered.request, answered.decision
-    if request is None or decision is None:
-        return
-    level = log.debug if decision.allowed else log.info
-    level(
-        "decided",
-        endpoint=endpoint,
-        uid=request.uid,
-        namespace=request.namespace,
-        name=request.name,
-        operation=request.operation,
-        dry_run=bool(request.dry_run),
-        verdict=decision.verdict,
-        **answered.response.audit_annotations,
-    )

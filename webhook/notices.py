@@ -32,8 +32,8 @@ def notice_of(endpoint: Endpoint, answered: Answered) -> Notice | None:
     """Return the Event about a pod that a controller may not create; None where nobody needs to be told.
 
     Under `enforcement: audit` it is of type Normal and says what would be refused, once for both calls (at
-    /validate): nobody should believe that the pod does not start. Repeats for the same controller and rules have the same key, whatever the pod: the note is that of the first. It
-    holds no value of an environment variable.
+    /validate): nobody should believe that the pod does not start. Repeats for the same controller and rules have
+    the same key, whatever the pod: the note is that of the first. It holds no value of an environment variable.
     """
     request, decision = answered.request, answered.decision
     if request is None or decision is None or request.dry_run:

@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
+import sys
+import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
 from aiohttp import web
 
+from audit.sink import LogSink
 from kube.client import Client
 from kube.config import ConnectionConfigError, in_cluster
+from kube.events import EventWriter
 from kube.kubeconfig import from_kubeconfig
 from policy.errors import InternalError
 from serve import logs
-from serve.background import background
+from serve.background import background, flushed
 from serve.certificate import follow
 from serve.connections import Connections
 from serve.http import BACKLOG, KEEP_ALIVE_SECONDS, LINGER_SECONDS, Drain, listening_socket
@@ -24,14 +29,14 @@ from serve.settings import Address
 from webhook.app import build_app, utc_now
 from webhook.inputs import Inputs, StartError, load_files
 from webhook.sources import POLICY, ClusterSources, FileSources
+from webhook.telling import Records, Telling, policy_taken
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import AsyncIterator, Callable
     from datetime import datetime
 
+    from audit.sink import AuditSink
     from kube.config import Connection
-    from serve.policy_source import Taken
     from webhook.settings import WebhookSettings
 
 
@@ -127,23 +132,25 @@ async def running(
     *,
     listeners: Listeners | None = None,
     connection: Connection | None = None,
+    sink: AuditSink | None = None,
 ) -> AsyncIterator[Server]:
     """Run the webhook while the block runs; leaving it drains the requests in flight.
 
     `listeners` are opened here where none are given. `connection` leads to the API server where the settings
-    name no policy file. StartError before anything listens, with every problem of the files.
+    name no policy file. `sink` takes the records; without one they go to stderr, a line each. StartError before
+    anything listens, with every problem of the files.
     """
     files, certificate = await asyncio.to_thread(load_files, settings, clock())
     async with AsyncExitStack() as stack:
-        sources = files or await _watching(stack, connection or cluster_of(settings))
+        sources, events = (files, None) if files else await _watching(stack, settings, connection, clock)
         inputs = Inputs(sources, certificate)
         drain = Drain()
         opened = listeners or listen(settings)
         stack.callback(opened.close)
         server = Server(address_of(opened.https), inputs, drain, clock)
-        await stack.enter_async_context(
-            _answering(build_app(settings, inputs, drain, clock), server, settings, opened.https)
-        )
+        records = await _recording(stack, sink or LogSink(_to_stderr), inputs, clock)
+        app = build_app(settings, inputs, drain, Telling(records, events).answered, clock)
+        await stack.enter_async_context(_answering(app, server, settings, opened.https))
         await stack.enter_async_context(background(certificate=follow(server.look)))
         yield server
 
@@ -159,25 +166,45 @@ def cluster_of(settings: WebhookSettings) -> Connection:
         ) from error
 
 
-async def _watching(stack: AsyncExitStack, connection: Connection) -> ClusterSources:
+async def _watching(
+    stack: AsyncExitStack,
+    settings: WebhookSettings,
+    connection: Connection | None,
+    clock: Callable[[], datetime],
+) -> tuple[ClusterSources, EventWriter]:
+    """Follow policy and namespaces, and write Events, until the stack is unwound."""
     log = logs.logger("watch")
-
-    def taken(found: Taken) -> None:
-        for problem in found.problems:
-            log.error("policy_problem", problem=str(problem))
-        version = getattr(found.policy, "version", "none")
-        if found.problems:
-            log.error("policy_refused", policy_in_force=version)
-            return
-        log.info("policy_in_force", policy=version, built_in=found.built_in)
-        for doubt in found.warnings:
-            log.warning("policy_doubt", problem=str(doubt))
-
-    client = await stack.enter_async_context(Client(connection))
-    sources = ClusterSources(client, taken, log.warning)
+    client = await stack.enter_async_context(Client(connection or cluster_of(settings)))
+    sources = ClusterSources(client, lambda found: policy_taken(found, log, events.emit), log.warning)
+    events = EventWriter(
+        client,
+        controller="gpufence.io/webhook",
+        instance=socket.gethostname(),  # the name of the pod
+        terminating=sources.terminating,
+        clock=time.monotonic,
+        now=clock,
+        log=logs.logger("events").warning,
+    )
     work = {name: cache.run() for name, cache in sources.caches.items()}
-    await stack.enter_async_context(background(**work))
-    return sources
+    await stack.enter_async_context(background(**work, events=events.run()))
+    await stack.enter_async_context(flushed(events, LINGER_SECONDS))
+    return sources, events
+
+
+async def _recording(
+    stack: AsyncExitStack, sink: AuditSink, inputs: Inputs, clock: Callable[[], datetime]
+) -> Records:
+    """Deliver records until the stack is unwound; the last one says that this was in order."""
+    records = Records(sink, clock)
+    await stack.enter_async_context(background(records=records.outbox.run()))
+    await stack.enter_async_context(flushed(records.outbox, LINGER_SECONDS))
+    stack.callback(lambda: records.closing(inputs.version))
+    return records
+
+
+def _to_stderr(line: str) -> None:
+    sys.stderr.write(line)
+    sys.stderr.flush()
 
 
 @asynccontextmanager

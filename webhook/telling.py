@@ -1,27 +1,34 @@
-"""What follows from an answer: a record, an Event, a line in the log. Nothing of it waits, and nothing can fail the answer."""
+"""What follows from an answer, or from a changed policy: a record, an Event, a line in the log.
+
+Nothing of it waits, and nothing of it can fail an answer.
+"""
 
 from __future__ import annotations
 
 import os
 import random
 import time
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from audit.identity import RANDOM_BYTES, record_id, timestamp
 from audit.record import Record, closing_record, gap_record, size
+from policy.default import NAME
+from policy.unreadable import Unreadable
 from serve.faults import describe_fault
 from serve.logs import logger
 from serve.outbox import Outbox
-from webhook.notices import notice_of
+from webhook.notices import invalid_policy_notice, notice_of
 from webhook.record import record_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
     from datetime import datetime
 
+    from structlog.typing import FilteringBoundLogger
+
     from audit.sink import AuditSink
-    from kube.events import EventWriter
+    from kube.events import EventWriter, Notice
+    from serve.policy_source import Taken
     from webhook.answer import Answered, Endpoint
 
 # Bytes of records that wait for a sink: some thousand ordinary ones, or 50 of the longest that a tenant can cause.
@@ -87,7 +94,7 @@ class Telling:
         """Tell of an answer that took so many seconds to find."""
         try:
             self._records.decided(endpoint, answered, seconds)
-            notice = notice_of(answered) if self._events is not None else None
+            notice = notice_of(endpoint, answered) if self._events is not None else None
             if notice is not None and self._events is not None:
                 self._events.emit(notice)
             self._note(endpoint, answered)
@@ -122,3 +129,18 @@ class Telling:
             verdict=decision.verdict,
             **answered.response.audit_annotations,
         )
+
+
+def policy_taken(found: Taken, log: FilteringBoundLogger, emit: Callable[[Notice], None]) -> None:
+    """Tell what became of a changed GpuPolicy."""
+    version = "none" if isinstance(found.policy, Unreadable) else found.policy.version
+    if not found.problems:
+        log.info("policy_in_force", policy=version, built_in=found.built_in)
+        for doubt in found.warnings:
+            log.warning("policy_doubt", problem=str(doubt))
+        return
+    for problem in found.problems:
+        log.error("policy_problem", problem=str(problem))
+    log.error("policy_refused", policy_in_force=version)
+    metadata = found.refused["metadata"] if found.refused else {}
+    emit(invalid_policy_notice(metadata.get("name", NAME), metadata.get("uid", ""), found.problems, version))

@@ -28,7 +28,8 @@ _HEAD = """\
 # Records
 
 A record tells of one decision of the webhook, of one change of the policy, that records are missing, or that the
-process ended in order. It is one JSON object. The form is [record.schema.json](record.schema.json); this page says what it means.
+process ended in order. It is one JSON object. The form is [record.schema.json](record.schema.json); this page says
+what it means.
 
 ## Which decisions
 

@@ -46,7 +46,7 @@ class Follower:
             log=lambda event, **fields: self.lines.append({"event": event, **fields}),
             on_change=self._changed,
             clock=self._clock,
-            random=Random(7),  # noqa: S311 - the same delays in every run
+            random=Random(7),
             sleep=self._sleep,
             **options,
         )

@@ -33,7 +33,7 @@ def test_a_line_without_end_is_refused_before_it_is_held() -> None:
 
 
 def test_delays_double_to_a_bound_and_start_again() -> None:
-    backoff = Backoff(Random(1))  # noqa: S311 - the same delays in every run
+    backoff = Backoff(Random(1))
     delays = [backoff.next() for _ in range(40)]
     bounds = [min(30.0, 0.5 * 2**n) for n in range(40)]
     assert all(bound / 2 <= delay <= bound for delay, bound in zip(delays, bounds, strict=True))

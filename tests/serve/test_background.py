@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from serve.background import background
+from serve.background import background, flushed
 
 
 async def test_every_task_is_cancelled_at_the_end_of_the_block():
@@ -20,6 +20,29 @@ async def test_every_task_is_cancelled_at_the_end_of_the_block():
         await asyncio.sleep(0)
         assert ended == []
     assert sorted(ended) == ["a", "b"]
+
+
+async def test_a_block_that_ends_at_once_leaves_nothing_behind():
+    async with background(a=asyncio.sleep(60)):
+        pass
+
+
+async def test_what_is_queued_is_delivered_before_the_end_but_not_for_ever():
+    class Queue:
+        waited = False
+
+        async def drained(self):
+            await asyncio.sleep(0)
+            self.waited = True
+
+    class Stuck:
+        async def drained(self):
+            await asyncio.Event().wait()
+
+    queue = Queue()
+    async with flushed(queue, 60), flushed(Stuck(), 0.01):
+        pass
+    assert queue.waited
 
 
 async def test_a_fault_of_one_is_told_and_the_rest_goes_on(capsys):

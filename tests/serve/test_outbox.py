@@ -39,7 +39,7 @@ class Desk:
             "the log",
             self._deliver,
             clock=lambda: self.now,
-            random=Random(7),  # noqa: S311 - the same delays in every run
+            random=Random(7),
             log=lambda event, **fields: self.lines.append({"event": event, **fields}),
             sleep=self._sleep,
             gap=(lambda count: ("gap", count)) if gaps else None,

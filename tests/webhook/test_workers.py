@@ -33,7 +33,7 @@ class Process:
 
     def until(self, event, count=1):
         """Read log lines until so many of an event have come; the time limit of the test ends a wait in vain."""
-        while len(found := [line for line in self.lines if line["event"] == event]) < count:
+        while len(found := [line for line in self.lines if line.get("event") == event]) < count:
             self.lines.append(json.loads(self.popen.stderr.readline()))
         return found
 
@@ -100,9 +100,9 @@ def test_each_worker_answers_and_one_that_is_killed_is_replaced_while_the_others
         (ended,) = process.until("worker_ended")
         assert (ended["worker"], ended["how"]) == (victim, "signal SIGKILL")
         process.until("ready", 3)
-        assert process.workers() == {line["worker"] for line in process.lines if line["event"] == "ready"} - {
-            victim
-        }
+        assert process.workers() == {
+            line["worker"] for line in process.lines if line.get("event") == "ready"
+        } - {victim}
         process.popen.terminate()
         assert process.popen.wait(20) == 0
 
