@@ -15,7 +15,9 @@ from cli.generated.configmap_policy import configmap_policy
 from cli.generated.match_conditions import mutating_conditions, validating_conditions
 from cli.generated.rule_reference import rule_reference
 from policy.crd import crd_yaml
+from serve.metrics_page import metrics_page
 from serve.settings_page import settings_page
+from webhook.metric_catalogue import METRICS
 from webhook.settings import WebhookSettings
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ FILES: dict[str, Callable[[], str]] = {
     "docs/rules.md": rule_reference,
     "docs/cli.md": command_reference,
     "docs/settings.md": lambda: settings_page({"gpufence webhook run": WebhookSettings}),
+    "docs/metrics.md": lambda: metrics_page({"gpufence webhook run": METRICS}),
     "manifests/crds/gpufence.io_gpupolicies.yaml": crd_yaml,
     "manifests/admission-policies/reserved-configmap-keys.yaml": configmap_policy,
     "manifests/kustomize/components/match-conditions/mutating.yaml": mutating_conditions,
