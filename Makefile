@@ -39,6 +39,7 @@ check: $(STAMP) ## ruff, mypy --strict, import-linter, generated files
 
 bench: $(STAMP) ## time the decision, as ratios to a baseline of the same run
 	@$(BIN)/python -m benchmarks.decide $(ARGS)
+	@$(BIN)/python -m benchmarks.metrics
 
 generate: $(STAMP) ## write the pages, CRD and policies that are made from code anew
 	@$(BIN)/python -m cli.generate

@@ -15,7 +15,9 @@ Written from the code (`serve/metrics_page.py`); do not edit.
 
 `GET /metrics` answers in the Prometheus text format where a process has the setting `metricsListen`. With several
 workers any of them answers for all: counters and histograms are sums, what dead workers counted stays in them, and
-gauges are of those that live.
+gauges are of those that live. Several workers keep their values in files where temporary files go (`TMPDIR`, else
+`/tmp`), about 256 KiB for each: where the root of the container is read-only, mount an `emptyDir` of medium `Memory`
+there.
 
 No label has a value that a tenant writes or chooses, so that nobody can fill the memory of Prometheus by creating
 pods: namespaces, users, teams and images are in the log. Every other series is there from the first scrape on, but

@@ -36,7 +36,7 @@ _VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 _DEAD = "dead"  # in place of a pid, in the names of the files with what dead workers counted
 _EDITION = "edition"  # a file with a number that is odd while files are folded
 _NUMBER = struct.Struct("<q")
-# Folding takes about two milliseconds, and a worker fills its files within a few.
+# Folding takes a millisecond, and a worker that starts fills its files within a few.
 _ATTEMPTS, _PAUSE_SECONDS = 20, 0.005
 _TORN = (OSError, struct.error, RuntimeError, ValueError)
 
