@@ -57,8 +57,8 @@ def shared_directory(below: Path | None = None) -> Iterator[Path]:
         made = Path(tempfile.mkdtemp(prefix="gpufence-metrics-", dir=below))
         _write_edition(made, 0)
     except OSError as error:
-        where = below or tempfile.gettempdir()
-        raise WorldError(f"cannot make a directory for metrics in {where}: {error.strerror}") from error
+        where = f" in {below}" if below else ""  # else the error names the places that were tried
+        raise WorldError(f"cannot make a directory for metrics{where}: {error.strerror}") from error
     before, chosen = os.environ.get(_VARIABLE), values.ValueClass
     os.environ[_VARIABLE] = str(made)
     # The choice that the library makes at its import, made again: else the order of imports somewhere in the

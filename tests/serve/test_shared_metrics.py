@@ -233,6 +233,17 @@ class TestWithoutWorkers:
         ):
             pass
 
+    def test_no_place_for_temporary_files_is_a_clear_error(self, monkeypatch):
+        import tempfile
+
+        monkeypatch.setattr(tempfile, "tempdir", None)
+        monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nonexistent"])
+        with (
+            pytest.raises(WorldError, match="metrics: No usable temporary directory found"),
+            shared_directory(),
+        ):
+            pass
+
     def test_a_scrape_waits_while_files_are_folded_and_then_gives_up(self, tmp_path):
         with shared_directory(tmp_path) as shared:
             (shared / "edition").write_bytes((1).to_bytes(8, "little"))
