@@ -68,6 +68,11 @@ class Connections:
 
         return arrived
 
+    def abort(self) -> None:
+        """Close every connection that is left, without waiting for its client."""
+        for connection in list(self._open.values()):
+            connection.abort()
+
     def opened(self, connection: _Connection) -> bool:
         """Take a connection in; False where there is no place for it."""
         if len(self._open) >= self._most:

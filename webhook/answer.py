@@ -73,14 +73,16 @@ class _ColdError(WorldError):
 class Answered(msgspec.Struct, frozen=True):
     """An answer and how it came about.
 
-    `decision` is None where there was nothing to judge, and with a fault; `request` is None where it could
-    not be read beyond its uid.
+    `decision` is None where there was no pod to judge, and with a fault; `opinion` is what /validate says of
+    another object; `request` is None where it could not be read beyond its uid. `fail_mode` goes with a fault.
     """
 
     response: AdmissionResponse
     request: AdmissionRequest | None = None
     decision: Decision | None = None
     fault: Fault | None = None
+    opinion: Opinion | None = None
+    fail_mode: FailMode | None = None
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -98,18 +100,21 @@ def answer_body(body: bytes, endpoint: Endpoint, terms: Terms) -> Answered:
         review = decode(body)
     except MalformedRequestError as error:
         fault = Fault(str(error), "request")
-        return Answered(_undecided(error.uid, fault, terms.fail_mode), fault=fault)
+        response = _undecided(error.uid, fault, terms.fail_mode)
+        return Answered(response, fault=fault, fail_mode=terms.fail_mode)
     return answer_review(review, endpoint, terms)
 
 
 def answer_review(review: Review, endpoint: Endpoint, terms: Terms) -> Answered:
     """Answer a review. A dry run gets the same answer: nothing here has a side effect."""
     request = review.request
+    found: Opinion | None = None
     try:
         context = _context(request, terms)
         decision = _decide(request, endpoint, terms.policy, context)
         if decision is None and endpoint == "validate":
-            response = _opined(request.uid, opinion(request, terms.policy, context))
+            found = opinion(request, terms.policy, context)
+            response = _opined(request.uid, found)
         else:
             response = _decided(request.uid, endpoint, decision)
     except MalformedPod as error:
@@ -119,8 +124,9 @@ def answer_review(review: Review, endpoint: Endpoint, terms: Terms) -> Answered:
     except Exception as error:  # noqa: BLE001 - whatever fails in here, the API server gets a valid answer
         fault = Fault(f"internal error: {describe_fault(error)}", "internal")
     else:
-        return Answered(response, request, decision)
-    return Answered(_undecided(request.uid, fault, terms.fail_mode), request, fault=fault)
+        return Answered(response, request, decision, opinion=found)
+    response = _undecided(request.uid, fault, terms.fail_mode)
+    return Answered(response, request, fault=fault, fail_mode=terms.fail_mode)
 
 
 def _decide(

@@ -36,11 +36,15 @@ _PROBLEMS_TOLD = 20  # kubectl prints the message as one block; `gpufence policy
 
 
 class Opinion(msgspec.Struct, frozen=True):
-    """Whether the object may be stored, why not, and what its author should know."""
+    """Whether the object may be stored, why not, and what its author should know.
+
+    `policy_version` is that of a GpuPolicy, empty where it cannot be put in force; None for other objects.
+    """
 
     allowed: bool = True
     message: str = ""
     warnings: tuple[str, ...] = ()
+    policy_version: str | None = None
 
 
 NONE = Opinion()
@@ -54,12 +58,18 @@ def opinion(request: AdmissionRequest, policy: Policy | Unreadable, context: Con
     resource, raw = request.resource, request.object
     if resource is None or request.sub_resource or request.operation not in {"CREATE", "UPDATE"}:
         return NONE
-    asked = (resource.group or "", resource.resource or "")
-    if asked == _POLICIES:
+    if is_policy_request(request):
         return _of_policy(raw)
+    asked = (resource.group or "", resource.resource or "")
     if asked in _WORKLOADS and isinstance(raw, dict) and not isinstance(policy, Unreadable):
         return _of_workload(Item(raw, f"{asked[0]}/{resource.version}", _WORKLOADS[asked]), policy, context)
     return NONE
+
+
+def is_policy_request(request: AdmissionRequest) -> bool:
+    """Whether the request is about a GpuPolicy or a part of one."""
+    resource = request.resource
+    return resource is not None and (resource.group or "", resource.resource or "") == _POLICIES
 
 
 def _of_policy(raw: object) -> Opinion:
@@ -71,8 +81,10 @@ def _of_policy(raw: object) -> Opinion:
             lines.append(
                 f"and {len(error.problems) - _PROBLEMS_TOLD} more: gpufence policy check FILE lists all of them"
             )
-        return Opinion(allowed=False, message="\n".join(["the GpuPolicy cannot be put in force:", *lines]))
-    return Opinion(warnings=tuple(str(warning) for warning in loaded.warnings))
+        message = "\n".join(["the GpuPolicy cannot be put in force:", *lines])
+        return Opinion(allowed=False, message=message, policy_version="")
+    told = tuple(str(warning) for warning in loaded.warnings)
+    return Opinion(warnings=told, policy_version=loaded.policy.version)
 
 
 def _of_workload(item: Item, policy: Policy, context: Context) -> Opinion:

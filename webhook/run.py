@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
@@ -208,6 +209,11 @@ async def _answering(
         finally:
             site.close()
             await server.drain.wait(settings.shutdown_timeout_seconds)
+            await runner.cleanup()
+            # What is left waits for clients to take note of a TLS shutdown, or is in the middle of a handshake.
+            connections.abort()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(site.wait_closed(), LINGER_SECONDS)
     finally:
         await runner.cleanup()
 

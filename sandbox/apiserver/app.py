@@ -73,7 +73,7 @@ class ApiServer:
         self._tokens = dict(tokens or {})
         self._default_user = default_user
         self._review = review or self._plain_review
-        self._admission = Admission(self.store, services or {}, clock, entropy)
+        self._admission = Admission(self.store, {} if services is None else services, clock, entropy)
         self._bell = Bell()
         self._world = World(self.store, self._admission, clock, entropy, self._bell.ring)
         self._refusal = ""

@@ -283,13 +283,12 @@ decisions = st.builds(
     team=st.none() | anything,
     exempt=anything,
 )
-answers = st.builds(
-    Answered,
+answers = st.tuples(
     st.builds(AdmissionResponse, anything, st.booleans(), patch=st.none() | anything),
     st.none() | requests,
     st.none() | decisions,
     st.none() | st.builds(Fault, anything, st.sampled_from(get_args(Cause))),
-)
+).map(lambda parts: Answered(*parts))
 
 
 class TestTenants:
