@@ -39,6 +39,7 @@ check: $(STAMP) ## ruff, mypy --strict, import-linter, generated files
 
 bench: $(STAMP) ## time the decision and the webhook, as ratios to baselines of the same run
 	@$(BIN)/python -m benchmarks.decide $(ARGS)
+	@$(BIN)/python -m benchmarks.metrics
 	@$(BIN)/python -m benchmarks.webhook $(ARGS)
 
 soak: $(STAMP) ## 100,000 wrong requests to a real webhook (ARGS='--seed N --requests N')

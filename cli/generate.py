@@ -16,7 +16,9 @@ from cli.generated.match_conditions import mutating_conditions, validating_condi
 from cli.generated.record_reference import record_page, record_schema
 from cli.generated.rule_reference import rule_reference
 from policy.crd import crd_yaml
+from serve.metrics_page import metrics_page
 from serve.settings_page import settings_page
+from webhook.metric_catalogue import METRICS
 from webhook.settings import WebhookSettings
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ FILES: dict[str, Callable[[], str]] = {
     "docs/records.md": record_page,
     "docs/record.schema.json": record_schema,
     "docs/settings.md": lambda: settings_page({"gpufence webhook run": WebhookSettings}),
+    "docs/metrics.md": lambda: metrics_page({"gpufence webhook run": METRICS}),
     "manifests/crds/gpufence.io_gpupolicies.yaml": crd_yaml,
     "manifests/admission-policies/reserved-configmap-keys.yaml": configmap_policy,
     "manifests/kustomize/components/match-conditions/mutating.yaml": mutating_conditions,

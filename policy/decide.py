@@ -30,6 +30,7 @@ from policy.wording import AUDIT_MODE, UNFIXED, denial, warning
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from policy.catalogue import Rule
     from policy.facts import Facts
     from policy.model import Action, Context, Edit, Mode, Policy, RuleException, RuleHit, Team
     from policy.pod import PodView
@@ -182,6 +183,17 @@ def mode_of(hit: RuleHit, policy: Policy, context: Context) -> Mode:
         if setting.mode in case.modes:
             return setting.mode
     return case.baseline if policy.profile == "baseline" else case.restricted
+
+
+def actions_of(rule: Rule, *, can_fix: bool) -> tuple[Action, ...]:
+    """Return what a hit of the rule can lead to, whatever the policy says; `can_fix` for /mutate.
+
+    "audited" is always among them: an exemption, an exception and `enforcement: audit` leave nothing else.
+    """
+    modes = {mode for case in rule.cases for mode in case.modes}
+    if not can_fix and "fix" in modes:
+        modes = modes - {"fix"} | {"deny"}
+    return tuple(action for mode, action in _ACTIONS.items() if mode in modes | {"audit"})
 
 
 def _exemption(pod: PodView, policy: Policy, context: Context) -> str:

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from policy.catalogue import RULES
-from policy.decide import mutate
+from policy.decide import actions_of, mutate
 from policy.model import Context, JudgedHit, RuleHit
 from policy.pod import pod_view
 from policy.wording import denial, warning
@@ -67,6 +67,18 @@ def test_what_can_be_fixed_can_be_refused_instead(judge_with, pod_with, rules):
     judge = judge_with(rules=[{"rule": "GF102", "mode": "deny"}])
     pod = pod_with(gpus=1, env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}])
     assert rules(judge(pod), "denied") == {"GF102"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "can_fix", "actions"),
+    [
+        ("GF101", True, {"fixed", "denied", "warned", "audited"}),
+        ("GF101", False, {"denied", "warned", "audited"}),
+        ("GF107", True, {"denied", "warned", "audited"}),
+    ],
+)
+def test_what_a_rule_can_lead_to_follows_from_its_modes_and_from_who_judges(rule, can_fix, actions):
+    assert set(actions_of(RULES[rule], can_fix=can_fix)) == actions
 
 
 def test_a_fix_of_a_pod_that_is_denied_for_another_reason_is_not_called_fixed(judge, pod_with):
