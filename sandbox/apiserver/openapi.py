@@ -1,4 +1,4 @@
-"""As much of OpenAPI v3 as kubectl 1.27 and later read before they send an object.
+"""As much of OpenAPI v3 as kubectl 1.29 and later read before they send an object.
 
 It says of each kind that PATCH takes `dryRun` and `fieldValidation`: then kubectl leaves the validation to the
 server, which finds nothing (no schemas here). Without it every `kubectl apply` ends with "failed to download

@@ -41,7 +41,7 @@ BASE = Path(__file__).parents[2] / "manifests" / "kustomize" / "base"
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 SERVICE = "gpufence-webhook.gpufence-system.svc"
 TEAMS = [{"name": "vision", "namespaces": ["vision"]}]
-OLDEST = 27  # the first that asks for OpenAPI v3, which is what the sandbox serves
+OLDEST = 29  # the first that asks for OpenAPI v3, which is what the sandbox serves
 
 
 def _version(path: str) -> int:

@@ -69,6 +69,8 @@ async def test_c22_debug_hides_the_gpus_in_the_new_container_only(cluster: Any) 
 async def test_c22_debug_with_the_profile_sysadmin_is_refused(cluster: Any) -> None:
     await cluster.ok("create", "-f", "-", stdin=pod())
     ended = await cluster("debug", "p", "--image=busybox:1", "--profile=sysadmin", "-c", "root")
+    if "unknown profile" in ended.err:
+        pytest.skip("this kubectl is from before the profile sysadmin, which came with 1.30")
     assert ended.code == 1
     assert "container root is privileged" in ended.err
     assert "ephemeralContainers" not in (await cluster.get("pod", "p"))["spec"]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 
 async def test_a_merge_patch_sets_and_removes(client: Any, kit: Any) -> None:
     await client.post("pods", kit.pod())
