@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from sandbox.apiserver import creating, updating
-from sandbox.apiserver.ownership import Path, fields_of, read, shown, value_at, without, written
+from sandbox.apiserver.ownership import ITSELF, Path, fields_of, read, shown, value_at, without, written
 from sandbox.apiserver.patches import merge
 from sandbox.apiserver.resources import name_of
 from sandbox.apiserver.status import bad_request, failure
@@ -87,9 +87,11 @@ def _merged(ask: Ask, manager: str, live: Object, applied: Object, now: str) -> 
     }
     if taken and ask.query.get("force") != "true":
         raise _conflicts(taken)
-    merged: Object = merge(copy.deepcopy(live), applied, by_key=True)
+    merged: Object = merge(copy.deepcopy(live), copy.deepcopy(applied), by_key=True)
     before = frozenset().union(*(read(each["fieldsV1"]) for each in mine))
-    for path in sorted(before - wanted - frozenset().union(*others.values()), key=len, reverse=True):
+    gone = before - wanted - frozenset().union(*others.values())
+    # Entries of lists first: without the field that is its key an entry could no longer be found.
+    for path in sorted(gone, key=lambda path: (path[-1] != ITSELF, path)):
         without(merged, path)
     if [each["fieldsV1"] for each in mine] == [written(wanted)] and merged == live:
         return merged

@@ -114,3 +114,62 @@ async def test_the_object_that_kubectl_prints_can_be_created_again_without_a_cha
     await cluster.ok("create", "-f", "-", stdin={**printed, "metadata": {**metadata, "name": "q"}})
     mutating = [call for call in cluster.api.calls if call.phase == "mutating"]
     assert [call.response.get("patch") for call in mutating if call.response] == [None]
+
+
+@BOTH
+async def test_a_file_that_names_the_right_team_itself_is_no_difference(
+    cluster: Any, side: tuple[str, ...]
+) -> None:
+    named = {**GPU_POD, "metadata": {"name": "p", "labels": {"gpufence.io/team": "vision"}}}
+    await cluster.ok("apply", *side, "-f", "-", stdin=named)
+    first = await cluster.get("pod", "p")
+    assert await cluster.ok("diff", *side, "-f", "-", stdin=named) == ""
+    await cluster.ok("apply", *side, "-f", "-", stdin=named)
+    assert await cluster.get("pod", "p") == first
+
+
+async def test_c56_a_file_that_names_another_team_is_corrected_once_and_refused_when_it_insists(
+    cluster: Any,
+) -> None:
+    wrong = {**GPU_POD, "metadata": {"name": "p", "labels": {"gpufence.io/team": "speech"}}}
+    await cluster.ok("apply", "-f", "-", stdin=wrong)
+    assert (await cluster.get("pod", "p"))["metadata"]["labels"] == {"gpufence.io/team": "vision"}
+    again = await cluster("apply", "-f", "-", stdin=wrong)
+    assert again.code == 1
+    assert "[GF303]" in again.err
+    assert "Fix: Leave the label alone" in again.err
+
+
+async def test_a_file_that_sets_the_reserved_variable_applies_once_since_a_pod_cannot_change(
+    cluster: Any,
+) -> None:
+    """As with every webhook that corrects a value of a bare pod. Templates stay as written: no such difference."""
+    asks = {**POD, "spec": {"containers": [{**MAIN, "env": [{**VOID, "value": "all"}]}]}}
+    await cluster.ok("apply", "-f", "-", stdin=asks)
+    assert (await cluster.get("pod", "p"))["spec"]["containers"][0]["env"] == [VOID]
+    again = await cluster("apply", "-f", "-", stdin=asks)
+    assert again.code == 1
+    assert "pod updates may not change fields" in again.err
+
+
+POLICY: Object = {
+    "apiVersion": "gpufence.io/v1alpha1",
+    "kind": "GpuPolicy",
+    "metadata": {"name": "default"},
+    "spec": {"teams": [{"name": "vision", "namespaces": ["vision"]}]},
+}
+
+
+@BOTH
+async def test_a_bad_policy_is_refused_with_a_line_for_every_problem_also_in_a_dry_run(
+    cluster: Any, side: tuple[str, ...]
+) -> None:
+    bad = {**POLICY, "spec": {"profile": "loose", "rules": [{"rule": "GF999", "mode": "deny"}]}}
+    for dry in ((), ("--dry-run=server",)):
+        ended = await cluster("apply", *side, *dry, "-f", "-", stdin=bad)
+        assert ended.code == 1
+        lines = ended.err.splitlines()
+        assert [line for line in lines if line.startswith("spec.profile")]
+        assert [line for line in lines if line.startswith("spec.rules[0].rule")]
+    await cluster.ok("apply", *side, "-f", "-", stdin=POLICY)
+    assert await cluster.ok("diff", *side, "-f", "-", stdin=POLICY) == ""

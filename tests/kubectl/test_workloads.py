@@ -54,7 +54,12 @@ async def test_apply_shows_the_warning_once_and_stores_the_template_as_it_is(
 
 
 @pytest.mark.parametrize(
-    "change", [("set", "env", "deployment/w", "A=b"), ("set", "image", "deployment/w", "main=busybox:2")]
+    "change",
+    [
+        ("set", "env", "deployment/w", "A=b"),
+        ("set", "image", "deployment/w", "main=busybox:2"),
+        ("rollout", "restart", "deployment/w"),
+    ],
 )
 async def test_a_change_of_the_template_is_warned_about_again_and_made(
     cluster: Any, change: tuple[str, ...]

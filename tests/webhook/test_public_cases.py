@@ -141,10 +141,10 @@ def test_c26_while_the_labels_of_namespaces_are_unknown_a_gpu_pod_is_let_in_as_u
 
 
 async def test_c26_a_burst_of_500_pods_is_answered_within_the_timeout_of_a_call(webhook, review):
-    """All at once: twice as many as the report says arrive in one second. A call has 3 seconds."""
+    """All at once, where the report gives them two seconds. A call has three."""
     body = msgspec.json.encode(review())
     headers = {"Content-Type": "application/json"}
-    call = aiohttp.ClientTimeout(total=None, sock_read=3)  # from the moment that the call is on its way
+    call = aiohttp.ClientTimeout(total=None, sock_read=3)  # without the wait for a connection
 
     async with webhook() as (_, client):
 
