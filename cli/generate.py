@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from cli.generated.command_reference import command_reference
 from cli.generated.configmap_policy import configmap_policy
 from cli.generated.match_conditions import mutating_conditions, validating_conditions
+from cli.generated.record_reference import record_page, record_schema
 from cli.generated.rule_reference import rule_reference
 from policy.crd import crd_yaml
 from serve.settings_page import settings_page
@@ -26,6 +27,8 @@ ROOT = Path(__file__).resolve().parent.parent
 FILES: dict[str, Callable[[], str]] = {
     "docs/rules.md": rule_reference,
     "docs/cli.md": command_reference,
+    "docs/records.md": record_page,
+    "docs/record.schema.json": record_schema,
     "docs/settings.md": lambda: settings_page({"gpufence webhook run": WebhookSettings}),
     "manifests/crds/gpufence.io_gpupolicies.yaml": crd_yaml,
     "manifests/admission-policies/reserved-configmap-keys.yaml": configmap_policy,

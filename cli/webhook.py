@@ -28,6 +28,10 @@ def run(
             help="YAML file with the settings of docs/settings.md. GPUFENCE_* variables override it."
         ),
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Processes that answer; overrides `workers` of the settings.", min=1, max=64),
+    ] = None,
 ) -> None:
     """Answer AdmissionReviews over TLS at /mutate and /validate until SIGTERM; SIGHUP reads the files again.
 
@@ -39,11 +43,12 @@ def run(
     from policy.errors import CallerError, WorldError
     from serve.settings import SettingsError, load_settings
     from webhook.inputs import StartError
-    from webhook.run import run as run_webhook
-    from webhook.settings import WebhookSettings
+    from webhook.process import run as run_webhook
+    from webhook.settings import WebhookSettings, conflicts
 
     try:
-        settings = load_settings(WebhookSettings, config, os.environ)
+        given = {} if workers is None else {"GPUFENCE_WORKERS": str(workers)}
+        settings = load_settings(WebhookSettings, config, {**os.environ, **given}, conflicts)
         run_webhook(settings, lambda url: typer.echo(f"gpufence webhook ready on {url}"))
     except (SettingsError, StartError) as error:
         raise _unusable(error.problems) from error

@@ -16,7 +16,7 @@ _KEPT = 256  # distinct lines that are remembered
 class Log(Protocol):
     """What structlog's `logger.warning` is: an event's text and its fields."""
 
-    def __call__(self, event: str, /, **fields: object) -> object:
+    def __call__(self, event: str, **fields: object) -> object:
         """Write one line."""
 
 

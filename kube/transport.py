@@ -6,6 +6,7 @@ docs/decisions/0010-raw-json-over-apiclient.md has what its import costs.
 from __future__ import annotations
 
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from kube.config import ConnectionConfigError
 
 if TYPE_CHECKING:
     import ssl
+    from contextlib import AbstractContextManager
 
     from kube.config import Connection
 
@@ -26,13 +28,21 @@ def api_client(connection: Connection) -> Any:
     By itself its session would take proxies and .netrc from the environment. aiohttp knows no CIDR in
     NO_PROXY, so a pod with the usual HTTPS_PROXY could not reach its API server. A kubeconfig's proxy counts.
     """
-    with tempfile.TemporaryDirectory() as directory:  # ssl takes client certificates from files only
-        try:
+    try:
+        with _folder(connection) as directory:
             return ApiClient(_configuration(connection, Path(directory)))
-        except (OSError, ValueError) as error:  # ValueError: CA data that is no PEM. SSLError is an OSError
-            raise ConnectionConfigError(
-                f"the certificates for {connection.server} cannot be used: {_why(error)}"
-            ) from error
+    except (OSError, ValueError) as error:  # ValueError: CA data that is no PEM. SSLError is an OSError
+        raise ConnectionConfigError(
+            f"the certificates for {connection.server} cannot be used: {_why(error)}"
+        ) from error
+
+
+def _folder(connection: Connection) -> AbstractContextManager[str]:
+    """Return a folder for a client certificate, which ssl takes from files only.
+
+    Nothing is written without one: the file system of a pod may be read-only as a whole.
+    """
+    return tempfile.TemporaryDirectory() if connection.certificate else nullcontext("")
 
 
 def trust_again(api: Any, connection: Connection) -> None:

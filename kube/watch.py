@@ -52,7 +52,8 @@ class Cache(Generic[T]):
     changed. `query` holds selectors. `clock` is monotonic, in seconds. `log` gets each kind of failure at most
     once a minute.
 
-    Content is never thrown away before its replacement is complete. `failures` counts what went wrong.
+    Content is never thrown away before its replacement is complete. `failures` counts what went wrong, and
+    `trouble` says what did last, "" once the content is known to be current again.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Cache(Generic[T]):
     ) -> None:
         self.path = path
         self.failures = 0
+        self.trouble = ""
         self._client = client
         self._strip = strip
         self._on_change = on_change
@@ -131,7 +133,8 @@ class Cache(Generic[T]):
         if not isinstance(error, _RESUMABLE):
             self._version = None
         delay = self._backoff.next(error.retry_after if isinstance(error, KubeError) else None)
-        self._log("watch failed", self.path, fault=told(error), again_in_seconds=round(delay, 1))
+        self.trouble = told(error)
+        self._log("watch failed", self.path, fault=self.trouble, again_in_seconds=round(delay, 1))
         return delay
 
     async def _list(self) -> str:
@@ -148,7 +151,7 @@ class Cache(Generic[T]):
                 break
         first, old = not self.synced, self._items
         self._items = found
-        self._contact = self._clock()
+        self._current()
         changed: dict[str, T | Unreadable | None] = {
             key: value for key, value in found.items() if key not in old or old[key] != value
         }
@@ -172,7 +175,7 @@ class Cache(Generic[T]):
                 self._backoff.reset()
         if not stood:
             raise Unreachable(f"watch {self.path}: ended at once")
-        self._contact = self._clock()
+        self._current()
 
     def _apply(self, kind: str, obj: Object) -> None:
         version = _metadata(self.path, obj).get("resourceVersion")
@@ -188,7 +191,11 @@ class Cache(Generic[T]):
         elif kind != "BOOKMARK":
             raise Malformed(f"watch {self.path}: an event of an unknown type")
         self._version = version
-        self._contact = self._clock()
+        self._current()
+
+    def _current(self) -> None:
+        """Note that the content is that of the server, as of now."""
+        self._contact, self.trouble = self._clock(), ""
 
     def _set(self, key: str, value: T | Unreadable) -> None:
         if key in self._items and self._items[key] == value:

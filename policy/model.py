@@ -66,7 +66,8 @@ class RuleHit(msgspec.Struct, frozen=True):
     """A rule applies to a pod. What follows from it (deny, fix, ...) is not known here: only `decide` knows modes.
 
     `case` names the row of the rule in the catalogue; `path` is a JSON pointer into the pod; `edits` mend it where
-    the case can be mended.
+    the case can be mended. `plain` is the message without the value of an environment variable, set only where
+    `message` quotes one.
     """
 
     rule: str
@@ -75,6 +76,12 @@ class RuleHit(msgspec.Struct, frozen=True):
     path: str
     container: str | None = None
     edits: tuple[Edit, ...] = ()
+    plain: str = ""
+
+    @property
+    def lasting(self) -> str:
+        """The message for whatever outlives the answer (records, Events): a value may be a secret put wrong."""
+        return self.plain or self.message
 
 
 class JudgedHit(msgspec.Struct, frozen=True):

@@ -77,9 +77,9 @@ def _without_request(view: ContainerView, variable: str) -> list[RuleHit]:
         ]
     hits = []
     for index, entry in entries:
-        rule, message = _fault_without_request(entry, variable)
+        rule, message, plain = _fault_without_request(entry, variable)
         path = f"{view.pointer}/env/{index}"
-        hits.append(RuleHit("GF113" if extra else rule, "no-request", message, path, view.name, edits))
+        hits.append(RuleHit("GF113" if extra else rule, "no-request", message, path, view.name, edits, plain))
     return hits
 
 
@@ -89,12 +89,15 @@ def _entries(view: ContainerView, variable: str) -> list[tuple[int, dict[str, An
     return [(index, entry) for index, entry in enumerate(view.env) if entry["name"] == variable]
 
 
-def _fault_without_request(entry: dict[str, Any], variable: str) -> tuple[str, str]:
+def _fault_without_request(entry: dict[str, Any], variable: str) -> tuple[str, str, str]:
+    """Return (rule, message, message without the value)."""
     if is_reference(entry):
-        return "GF104", f"requests no GPU, and takes {variable} from {_origin(entry)}"
+        start = f"requests no GPU, and takes {variable} from "
+        return "GF104", start + _origin(entry), start + _plain_origin(entry)
     if is_request(entry):
-        return "GF103", f"requests no GPU, and sets {variable}={shown(entry.get('value'))}"
-    return "GF101", f"requests no GPU, and has not exactly one literal {variable}=void"
+        start = f"requests no GPU, and sets {variable}"
+        return "GF103", f"{start}={shown(entry.get('value'))}", start
+    return "GF101", f"requests no GPU, and has not exactly one literal {variable}=void", ""
 
 
 def _with_request(container: ContainerFacts, variable: str) -> list[RuleHit]:
@@ -106,20 +109,24 @@ def _with_request(container: ContainerFacts, variable: str) -> list[RuleHit]:
         if is_reference(entry):
             if container.provided and _from_config_map(entry):
                 continue  # how the provider hands over its share (KAI pkg/binder/common/gpu_access.go)
-            message = f"requests a GPU, and takes {variable} from {_origin(entry)}, which no check can know"
+            start = f"requests a GPU, and takes {variable} from "
             hits.append(
                 RuleHit(
                     "GF113" if extra else "GF104",
                     "reference" if extra else "request",
-                    message,
+                    f"{start}{_origin(entry)}, which no check can know",
                     path,
                     view.name,
+                    plain=f"{start}{_plain_origin(entry)}, which no check can know",
                 )
             )
         else:
-            message = f"requests a GPU, and sets {variable}={shown(entry.get('value'))} over its allocation"
+            start = f"requests a GPU, and sets {variable}"
+            message = f"{start}={shown(entry.get('value'))} over its allocation"
+            plain = f"{start} over its allocation"
             edits = (EnvEdit(view.pointer, variable, None),)
-            hits.append(RuleHit("GF113" if extra else "GF102", "request", message, path, view.name, edits))
+            rule = "GF113" if extra else "GF102"
+            hits.append(RuleHit(rule, "request", message, path, view.name, edits, plain))
     return hits
 
 
@@ -157,8 +164,14 @@ def _reserved_variables(container: ContainerFacts, policy: Policy) -> Iterator[R
         message = _EFFECTS[reserved.effect](container, entry, policy)
         if message:
             case = "request" if reserved.rule == "GF115" else "any"
+            quoted = reserved.effect == "capabilities" and not is_reference(entry)
             yield RuleHit(
-                reserved.rule, case, f"sets {name}, which {message}", f"{view.pointer}/env/{index}", view.name
+                reserved.rule,
+                case,
+                f"sets {name}, which {message}",
+                f"{view.pointer}/env/{index}",
+                view.name,
+                plain=f"sets {name}, which asks for more than the allow list" if quoted else "",
             )
 
 
@@ -266,6 +279,10 @@ def _origin(entry: dict[str, Any]) -> str:
     if source is None:
         return shown(entry.get("value"))
     return ", ".join(sorted(source)) if isinstance(source, dict) and source else "valueFrom"
+
+
+def _plain_origin(entry: dict[str, Any]) -> str:
+    return "a $(VAR) in its value" if entry.get("valueFrom") is None else _origin(entry)
 
 
 def _env_source(source: dict[str, Any]) -> str:

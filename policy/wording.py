@@ -34,6 +34,11 @@ def denial(denied: Sequence[JudgedHit]) -> str:
     return "\n".join(lines)
 
 
+def would_be_denied(judged: JudgedHit) -> bool:
+    """Whether the pod is only let in because the policy is being rolled out (`enforcement: audit`)."""
+    return judged.mode == "deny" and judged.because == AUDIT_MODE
+
+
 def warning(judged: JudgedHit) -> str:
     """Return the admission warning for a hit, or nothing.
 
@@ -41,7 +46,7 @@ def warning(judged: JudgedHit) -> str:
     """
     if judged.action == "warned":
         return _cut(f"[{judged.hit.rule}] {_text(judged)}")
-    if judged.mode == "deny" and judged.because == AUDIT_MODE:
+    if would_be_denied(judged):
         return _cut(f"[{judged.hit.rule}] would be denied: {_text(judged)}")
     return ""
 

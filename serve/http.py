@@ -27,7 +27,7 @@ KEEP_ALIVE_SECONDS = 120.0
 # writes before it reads sees the answer. Its default of 10 s would let one stalled client hold up a shutdown
 # for as long.
 LINGER_SECONDS = 1.0
-_BACKLOG = 512
+BACKLOG = 512
 
 
 def tls_context(certificates: Path) -> ssl.SSLContext:
@@ -58,7 +58,7 @@ def listening_socket(address: Address) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
-        listener = socket.create_server((address.host, address.port), family=family, backlog=_BACKLOG)
+        listener = socket.create_server((address.host, address.port), family=family, backlog=BACKLOG)
     except OSError as error:
         raise WorldError(f"cannot listen on {address}: {error.strerror}") from error
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

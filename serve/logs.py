@@ -25,12 +25,16 @@ WITHHELD = frozenset({"body", "env", "object", "old_object", "patch", "pod", "re
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
-def configure(level: Level, form: Format) -> None:
-    """Set up the logs of this process; call it once, before the first line is logged."""
+def configure(level: Level, form: Format, worker: int | None = None) -> None:
+    """Set up the logs of this process; call it once, before the first line is logged.
+
+    `worker` is the process id where several write to the same place.
+    """
+    named = [] if worker is None else [_named(worker)]
     structlog.configure(
-        processors=_processors(form),
+        processors=[*named, *_processors(form)],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,  # tests configure more than once
     )
     # Library lines below "warning" are for those who debug the library.
@@ -69,6 +73,13 @@ def _processors(form: Format) -> list[Processor]:
     # show_locals is on by default and would print the pod that a function was called with.
     frames = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
     return [*shared, structlog.processors.ExceptionRenderer(frames), structlog.processors.JSONRenderer()]
+
+
+def _named(worker: int) -> Processor:
+    def name(_logger: object, _method: str, event: EventDict) -> EventDict:
+        return {**event, "worker": worker}
+
+    return name
 
 
 def _withhold(_logger: object, _method: str, event: EventDict) -> EventDict:

@@ -1,16 +1,22 @@
-"""The policy in force, from a file: read at the start, read again when told, the last good one kept."""
+"""The policy in force, from a file or from a watch. Either way a bad one leaves the last good one in force."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from policy.default import DEFAULT_DOCUMENT, NAME
 from policy.errors import PolicyError
 from policy.load import Loaded, load_policy
 from policy.problems import Problem
+from policy.unreadable import Unreadable
 from serve.documents import DocumentError, UnreadableFileError, parse_document, read_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+    from typing import Any
 
     from policy.model import Policy
 
@@ -37,6 +43,56 @@ class PolicySource:
         except PolicyError as error:
             return error.problems
         return ()
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """What became of a change of the GpuPolicy objects. `refused` is the object with the problems, if any."""
+
+    policy: Policy | Unreadable
+    warnings: tuple[Problem, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    refused: Mapping[str, Any] | None = None
+    built_in: bool = False
+
+
+class WatchedPolicy:
+    """The policy in force, by what a watch tells of the GpuPolicy objects.
+
+    Only the one named `default` counts; where there is none, the built-in policy is in force. Before the
+    first word of the watch, and where the first object that it tells of is a bad one, nobody can say.
+    """
+
+    def __init__(self) -> None:
+        self.policy: Policy | Unreadable = Unreadable("the GpuPolicy objects have not been listed yet")
+        self.valid = True
+        self._told = False
+
+    def take(self, changed: Mapping[str, Mapping[str, Any] | Unreadable | None]) -> Taken | None:
+        """Take note of changed objects by name, None for one that is gone. None where nothing follows.
+
+        The first call is about all the objects that there are.
+        """
+        if NAME not in changed and self._told:
+            return None
+        self._told = True
+        found = changed.get(NAME)
+        if isinstance(found, Unreadable):
+            return self._refuse((Problem(f"GpuPolicy {NAME}", found.reason),), None)
+        try:
+            # A field of a later version may be in the cluster already: it must not stop this one.
+            loaded = load_policy(DEFAULT_DOCUMENT if found is None else found, unknown_fields="warn")
+        except PolicyError as error:
+            return self._refuse(error.problems, found)
+        self.policy, self.valid = loaded.policy, True
+        return Taken(self.policy, loaded.warnings, built_in=found is None)
+
+    def _refuse(self, problems: tuple[Problem, ...], found: Mapping[str, Any] | None) -> Taken:
+        self.valid = False
+        if isinstance(self.policy, Unreadable):
+            self.policy = Unreadable(
+                f"GpuPolicy {NAME} has problems, and none was in force before: {problems[0]}"
+            )
+        return Taken(self.policy, problems=problems, refused=found)
 
 
 def read_policy(path: Path) -> Loaded:

@@ -26,7 +26,7 @@ from policy.suggest import choice, in_quotes, instead
 from serve.documents import parse_document, read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 PREFIX = "GPUFENCE_"
 S = TypeVar("S", bound=msgspec.Struct)
@@ -96,8 +96,15 @@ class Setting(msgspec.Struct, frozen=True):
     text: str
 
 
-def load_settings(kind: type[S], file: Path | None, environment: Mapping[str, str]) -> S:
+def load_settings(
+    kind: type[S],
+    file: Path | None,
+    environment: Mapping[str, str],
+    conflicts: Callable[[S], Sequence[Problem]] = lambda _: (),
+) -> S:
     """Read the file, if there is one, and the environment; SettingsError holds every problem.
+
+    `conflicts` returns what of the settings does not go together; it is asked once each of them is good.
 
     Relative paths in the file start at its folder, so that a configuration can be moved; those in variables
     start at the working directory.
@@ -120,7 +127,10 @@ def load_settings(kind: type[S], file: Path | None, environment: Mapping[str, st
     problems += _missing(fields.values(), values, problems)
     if problems:
         raise SettingsError(problems)
-    return kind(**values)
+    settings = kind(**values)
+    if together := conflicts(settings):
+        raise SettingsError(together)
+    return settings
 
 
 def documented(kind: type[msgspec.Struct]) -> tuple[Setting, ...]:
@@ -202,9 +212,10 @@ def _numeric(kind: Any) -> bool:
 
 def _example(field: msgspec.structs.FieldInfo, value: Any) -> str:
     """Return a value that would be right: the default, or the one that was meant."""
-    if isinstance(field.default, Address):
-        given = int(value) if str(value).isascii() and str(value).isdigit() else field.default.port
-        return str(Address(field.default.host, given if given <= _MAX_PORT else field.default.port))
+    if _is_address(field.type):
+        usual = field.default if isinstance(field.default, Address) else Address("127.0.0.1", 9108)
+        given = int(value) if str(value).isascii() and str(value).isdigit() else usual.port
+        return str(Address(usual.host, given if given <= _MAX_PORT else usual.port))
     return "file.yaml" if field.default is None else str(field.default)
 
 
@@ -216,9 +227,15 @@ def _expected(kind: Any) -> str:
     if isinstance(info, inspect.IntType | inspect.FloatType):
         what = "a whole number" if isinstance(info, inspect.IntType) else "a number"
         return f"{what} {_range(info)}".strip()
-    if isinstance(info, inspect.CustomType) and info.cls is Address:
+    if _is_address(kind):
         return "host:port, or [address]:port for IPv6"
     return f"the path of a {there}" if (there := _extra(kind, "there")) else "a path"
+
+
+def _is_address(kind: Any) -> bool:
+    info = inspect.type_info(kind)
+    members = info.types if isinstance(info, inspect.UnionType) else (info,)
+    return any(isinstance(member, inspect.CustomType) and member.cls is Address for member in members)
 
 
 def _range(info: inspect.IntType | inspect.FloatType) -> str:

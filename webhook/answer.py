@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from policy.decide import judge_final, judge_update, mutate
-from policy.errors import MalformedPod
+from policy.errors import MalformedPod, WorldError
 from policy.model import Context, Decision
 from policy.pod import ephemeral_view, pod_view
+from policy.unreadable import Unreadable
 from serve.faults import describe_fault
 from webhook import warnings
 from webhook.others import Opinion, is_workload, opinion
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from policy.model import Policy
-    from policy.unreadable import Unreadable
     from webhook.settings import FailMode
 
     LabelsOf = Callable[[str], dict[str, str] | Unreadable]
@@ -55,30 +55,40 @@ _INVALID = 422
 _INTERNAL_ERROR = 500
 
 
+# What was sent is at fault, gpufence is, or no policy is in force yet.
+Cause = Literal["request", "internal", "cold"]
+
+
 class Fault(msgspec.Struct, frozen=True):
-    """Why no decision could be made. `ours`: an error of gpufence itself, not of what was sent."""
+    """Why no decision could be made."""
 
     text: str
-    ours: bool
+    cause: Cause
+
+
+class _ColdError(WorldError):
+    """No policy is in force."""
 
 
 class Answered(msgspec.Struct, frozen=True):
     """An answer and how it came about.
 
-    `decision` is None where there was nothing to judge, and with a fault; `request` is None where it could
-    not be read beyond its uid.
+    `decision` is None where there was no pod to judge, and with a fault; `opinion` is what /validate says of
+    another object; `request` is None where it could not be read beyond its uid. `fail_mode` goes with a fault.
     """
 
     response: AdmissionResponse
     request: AdmissionRequest | None = None
     decision: Decision | None = None
     fault: Fault | None = None
+    opinion: Opinion | None = None
+    fail_mode: FailMode | None = None
 
 
 class Terms(msgspec.Struct, frozen=True):
     """By what an answer is made, beside what was sent. `fail_mode` is for what cannot be decided."""
 
-    policy: Policy
+    policy: Policy | Unreadable
     labels_of: LabelsOf
     now: datetime
     fail_mode: FailMode
@@ -89,34 +99,40 @@ def answer_body(body: bytes, endpoint: Endpoint, terms: Terms) -> Answered:
     try:
         review = decode(body)
     except MalformedRequestError as error:
-        fault = Fault(str(error), ours=False)
-        return Answered(_undecided(error.uid, fault, terms.fail_mode), fault=fault)
+        fault = Fault(str(error), "request")
+        response = _undecided(error.uid, fault, terms.fail_mode)
+        return Answered(response, fault=fault, fail_mode=terms.fail_mode)
     return answer_review(review, endpoint, terms)
 
 
 def answer_review(review: Review, endpoint: Endpoint, terms: Terms) -> Answered:
     """Answer a review. A dry run gets the same answer: nothing here has a side effect."""
     request = review.request
+    found: Opinion | None = None
     try:
         context = _context(request, terms)
         decision = _decide(request, endpoint, terms.policy, context)
         if decision is None and endpoint == "validate":
-            response = _opined(request.uid, opinion(request, terms.policy, context))
+            found = opinion(request, terms.policy, context)
+            response = _opined(request.uid, found)
         else:
             response = _decided(request.uid, endpoint, decision)
     except MalformedPod as error:
-        fault = Fault(f"the pod is malformed: {error}", ours=False)
+        fault = Fault(f"the pod is malformed: {error}", "request")
+    except _ColdError as error:
+        fault = Fault(f"no policy is in force: {error}", "cold")
     except Exception as error:  # noqa: BLE001 - whatever fails in here, the API server gets a valid answer
-        fault = Fault(f"internal error: {describe_fault(error)}", ours=True)
+        fault = Fault(f"internal error: {describe_fault(error)}", "internal")
     else:
-        return Answered(response, request, decision)
+        return Answered(response, request, decision, opinion=found)
     if is_workload(request):
-        return Answered(_unwarned(request.uid, fault), request, fault=fault)
-    return Answered(_undecided(request.uid, fault, terms.fail_mode), request, fault=fault)
+        return Answered(_unwarned(request.uid, fault), request, fault=fault, fail_mode="allow")
+    response = _undecided(request.uid, fault, terms.fail_mode)
+    return Answered(response, request, fault=fault, fail_mode=terms.fail_mode)
 
 
 def _decide(
-    request: AdmissionRequest, endpoint: Endpoint, policy: Policy, context: Context
+    request: AdmissionRequest, endpoint: Endpoint, policy: Policy | Unreadable, context: Context
 ) -> Decision | None:
     """Return the decision about a pod, None where the request is about none."""
     resource = request.resource
@@ -125,13 +141,20 @@ def _decide(
     judge = mutate if endpoint == "mutate" else judge_final
     match request.sub_resource or "", request.operation:
         case "", "CREATE":
-            return judge(pod_view(request.object), policy, context)
+            return judge(pod_view(request.object), _in_force(policy), context)
         case "", "UPDATE" if endpoint == "validate":
-            return judge_update(pod_view(request.old_object), pod_view(request.object), policy, context)
+            old, new = pod_view(request.old_object), pod_view(request.object)
+            return judge_update(old, new, _in_force(policy), context)
         case "ephemeralcontainers", "UPDATE":
-            return judge(ephemeral_view(request.object, request.old_object), policy, context)
+            return judge(ephemeral_view(request.object, request.old_object), _in_force(policy), context)
         case _:
             return None
+
+
+def _in_force(policy: Policy | Unreadable) -> Policy:
+    if isinstance(policy, Unreadable):
+        raise _ColdError(policy.reason)
+    return policy
 
 
 def _context(request: AdmissionRequest, terms: Terms) -> Context:
@@ -185,7 +208,7 @@ def _annotations(decision: Decision) -> dict[str, str]:
 def _unwarned(uid: str, fault: Fault) -> AdmissionResponse:
     """Let a workload in whatever the fail mode: refusing it would only hide its pods, which are judged anyway."""
     text = f"gpufence could not judge the pod template; its pods are judged when they are made: {fault.text}"
-    annotations = {"fault": fault.text}
+    annotations = {"fail-mode": "allow", "fault": fault.text}
     return AdmissionResponse(uid, allowed=True, audit_annotations=annotations, warnings=warnings.fit([text]))
 
 

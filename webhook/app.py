@@ -35,7 +35,7 @@ class Inputs(Protocol):
     """What decisions rest on, in memory; read anew for every request, because a reload swaps it."""
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> Policy | Unreadable:
         """The policy in force."""
 
     def labels_of(self, namespace: str) -> dict[str, str] | Unreadable:
@@ -59,19 +59,25 @@ def build_app(
         return ("the process is about to stop",) if drain.begun else inputs.not_ready(clock())
 
     app = web.Application(client_max_size=settings.max_body_bytes)
-    app.router.add_post("/mutate", _handler("mutate", settings, inputs, clock))
-    app.router.add_post("/validate", _handler("validate", settings, inputs, clock))
+    app.router.add_post("/mutate", _handler("mutate", settings, inputs, drain, clock))
+    app.router.add_post("/validate", _handler("validate", settings, inputs, drain, clock))
     app.router.add_get("/healthz", healthz)
     app.router.add_get("/readyz", readyz(not_ready))
     return app
 
 
 def _handler(
-    endpoint: Endpoint, settings: WebhookSettings, inputs: Inputs, clock: Callable[[], datetime]
+    endpoint: Endpoint,
+    settings: WebhookSettings,
+    inputs: Inputs,
+    drain: Drain,
+    clock: Callable[[], datetime],
 ) -> Callable[[web.Request], Awaitable[web.Response]]:
     log = logger("webhook")
 
     async def handle(request: web.Request) -> web.Response:
+        if drain.in_flight > settings.max_in_flight:
+            raise _busy(settings.max_in_flight)
         body = await _body(request, settings)
         try:
             terms = Terms(inputs.policy, inputs.labels_of, clock(), settings.fail_mode)
@@ -104,13 +110,24 @@ async def _body(request: web.Request, settings: WebhookSettings) -> bytes:
         raise web.HTTPBadRequest(text=f"the body is broken ({describe_fault(error)})\n") from error
 
 
+def _busy(limit: int) -> web.HTTPTooManyRequests:
+    """Return the answer of a process that has enough to do, before a byte of the body is read.
+
+    Not an answer under the fail mode: that needs the uid, which is in the body, and reading bodies is what there is too
+    much of. To the API server it is a failed call, so failurePolicy decides, at once instead of at the timeout.
+    """
+    return web.HTTPTooManyRequests(
+        text=f"more than {limit} requests are in flight\n", headers={"Retry-After": "1"}
+    )
+
+
 def _too_large(limit: int) -> web.HTTPRequestEntityTooLarge:
     return web.HTTPRequestEntityTooLarge(limit, text=f"the body is larger than {limit} bytes\n")
 
 
 def _log(log: FilteringBoundLogger, endpoint: Endpoint, answered: Answered) -> None:
     if answered.fault is not None:
-        level = log.error if answered.fault.ours else log.warning
+        level = log.error if answered.fault.cause == "internal" else log.warning
         level(
             "undecided",
             endpoint=endpoint,

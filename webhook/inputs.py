@@ -1,32 +1,28 @@
-"""What the webhook reads from disk. At the start every problem stops it, at a reload none does."""
+"""What an answer rests on: policy, namespaces and certificate.
+
+At the start every problem of the files stops the process, at a reload none does.
+"""
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from certs.check import reasons_against
-from certs.store import CHAIN, read_bundle
-from policy.errors import CallerError, PolicyError, WorldError
-from serve.http import load_certificate, tls_context
-from serve.policy_source import PolicySource, in_file
-from webhook.namespaces import no_labels, read_namespaces
+from policy.errors import WorldError
+from policy.unreadable import Unreadable
+from serve.certificate import RefusedError, ServedCertificate
+from webhook.sources import FileSources, file_sources
 
 if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
-    from pathlib import Path
 
     from policy.model import Policy
-    from policy.unreadable import Unreadable
     from webhook.settings import WebhookSettings
+    from webhook.sources import Sources
 
-    LabelsOf = Callable[[str], dict[str, str] | Unreadable]
-
-POLICY, NAMESPACES, CERTIFICATE = "policy", "namespaces", "certificate"
+CERTIFICATE = "certificate"
 
 
 class StartError(WorldError):
@@ -45,117 +41,61 @@ class Reload(msgspec.Struct, frozen=True):
     problems: tuple[str, ...]
 
 
-class LoadedInputs:
+class Inputs:
     """Policy, namespace labels and certificate in force."""
 
-    def __init__(
-        self, source: PolicySource, labels: LabelsOf, tls: ssl.SSLContext, settings: WebhookSettings
-    ) -> None:
-        self.source = source
-        self.tls = tls
-        self._labels = labels
-        self._settings = settings
-        self._bundle = read_bundle(settings.certificates)
-        self._refused: tuple[str, ...] = ()
-        self._marks = self._read_marks()
+    def __init__(self, sources: Sources, certificate: ServedCertificate) -> None:
+        self.sources = sources
+        self.certificate = certificate
 
     @property
-    def policy(self) -> Policy:
-        """The policy in force."""
-        return self.source.policy
+    def policy(self) -> Policy | Unreadable:
+        """The policy in force, Unreadable where nobody can say which one."""
+        return self.sources.policy
+
+    @property
+    def version(self) -> str:
+        """The version of the policy in force, "none" without one."""
+        policy = self.sources.policy
+        return "none" if isinstance(policy, Unreadable) else policy.version
 
     def labels_of(self, namespace: str) -> dict[str, str] | Unreadable:
         """Return the labels of a namespace."""
-        return self._labels(namespace)
+        return self.sources.labels_of(namespace)
 
     def not_ready(self, now: datetime) -> tuple[str, ...]:
-        """Return why an API server would not trust us, one line each.
-
-        The certificate that is served does not hold any longer, or the one in the directory was refused: then
-        callers may already trust only another.
-        """
-        return self._refused or reasons_against(self._bundle.chain, self._bundle.trusted, now)
+        """Return why no request should come here, one line each."""
+        return (*self.certificate.not_ready(now), *self.sources.not_ready())
 
     def reload(self, now: datetime) -> Reload:
-        """Read everything again. What has problems stays as it was."""
-        problems = {
-            POLICY: [in_file(self.source.path, problem) for problem in self.source.reload()],
-            NAMESPACES: self._reload_labels(),
-            CERTIFICATE: self._reload_certificate(now),
-        }
+        """Read every file again. What has problems stays as it was."""
+        changed: list[str] = []
+        problems: dict[str, Sequence[str]] = {}
+        if isinstance(self.sources, FileSources):
+            changed, problems = self.sources.reload()
+        looked = self.certificate.look(now)
+        changed += [CERTIFICATE] if looked.changed else []
+        problems[CERTIFICATE] = looked.problems
         kept = tuple(name for name, found in problems.items() if found)
-        marks, before = self._read_marks(), self._marks
-        changed = tuple(name for name, mark in marks.items() if name not in kept and mark != before[name])
-        self._marks = {name: before[name] if name in kept else mark for name, mark in marks.items()}
-        return Reload(changed, kept, tuple(problem for found in problems.values() for problem in found))
-
-    def _reload_labels(self) -> list[str]:
-        try:
-            self._labels = _labels(self._settings.namespaces_file)
-        except (CallerError, WorldError) as error:
-            return [str(error)]
-        return []
-
-    def _reload_certificate(self, now: datetime) -> list[str]:
-        directory = self._settings.certificates
-        self._refused = certificate_problems(directory, now)
-        try:
-            if not self._refused:
-                self._bundle = read_bundle(directory)
-                load_certificate(self.tls, directory)
-        except WorldError as error:  # the files changed after they were judged
-            self._refused = (str(error),)
-        return list(self._refused)
-
-    def _read_marks(self) -> dict[str, str]:
-        """Return a text for each input that differs where the input does."""
-        return {
-            POLICY: self.source.policy.version,
-            NAMESPACES: _digest(self._settings.namespaces_file),
-            CERTIFICATE: _digest(self._settings.certificates / CHAIN),
-        }
+        return Reload(
+            tuple(changed), kept, tuple(problem for found in problems.values() for problem in found)
+        )
 
 
-def load_inputs(settings: WebhookSettings, now: datetime) -> LoadedInputs:
-    """Read policy, namespaces and certificate; StartError holds every problem of them all."""
-    problems: list[str] = []
-    source: PolicySource | None = None
-    labels: LabelsOf = no_labels
-    try:
-        source = PolicySource(settings.policy_file)
-    except PolicyError as error:
-        path = settings.policy_file.absolute()
-        problems += [f"{POLICY} {in_file(path, problem)}" for problem in error.problems]
-    try:
-        labels = _labels(settings.namespaces_file)
-    except (CallerError, WorldError) as error:
-        problems.append(f"{NAMESPACES}: {error}")
-    problems += [f"{CERTIFICATE}: {problem}" for problem in certificate_problems(settings.certificates, now)]
-    if problems or source is None:
-        raise StartError(problems)
-    return LoadedInputs(source, labels, tls_context(settings.certificates), settings)
+def load_files(settings: WebhookSettings, now: datetime) -> tuple[FileSources | None, ServedCertificate]:
+    """Read every file that the settings name; StartError holds every problem of them all.
 
-
-def certificate_problems(directory: Path, now: datetime) -> tuple[str, ...]:
-    """Return why an API server would refuse the certificate, so far as can be told from here.
-
-    Not for which name: that is in the webhook configuration, which this process does not see. Without ca.crt
-    the signature is not judged.
+    Without `policyFile` there are no file sources.
     """
+    problems: list[str] = []
+    sources: FileSources | None = None
+    certificate: ServedCertificate | None = None
+    if settings.policy_file is not None:
+        sources, problems = file_sources(settings.policy_file, settings.namespaces_file)
     try:
-        bundle = read_bundle(directory)
-    except WorldError as error:
-        return (str(error),)
-    return reasons_against(bundle.chain, bundle.trusted, now)
-
-
-def _labels(path: Path | None) -> LabelsOf:
-    return no_labels if path is None else read_namespaces(path).of
-
-
-def _digest(path: Path | None) -> str:
-    """Return a digest of a file, the same one for every file that cannot be read."""
-    try:
-        return sha256(path.read_bytes()).hexdigest() if path else ""
-    except OSError:
-        return ""
+        certificate = ServedCertificate(settings.certificates, now)
+    except RefusedError as error:
+        problems += [f"{CERTIFICATE}: {problem}" for problem in error.problems]
+    if problems or certificate is None:
+        raise StartError(problems)
+    return sources, certificate

@@ -1,8 +1,10 @@
-"""Labels of namespaces from a file, until watches supply them."""
+"""Labels of namespaces from a file."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from policy.errors import CallerError
 from policy.unreadable import Unreadable
@@ -12,24 +14,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # The API server sets it on every namespace since 1.21; a file that people wrote may lack it.
-_NAME_LABEL = "kubernetes.io/metadata.name"
+NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 class NamespacesError(CallerError):
     """The file holds something other than Namespace objects; the message names every such document."""
 
 
-class NamespaceLabels:
-    """Labels by the name of the namespace. Unreadable, with the reason, where nobody told them."""
+class NamespaceLabels(msgspec.Struct, frozen=True):
+    """Labels by the name of the namespace, and where they come from."""
 
-    def __init__(self, labels: dict[str, dict[str, str]], source: str) -> None:
-        self._labels = labels
-        self._source = source
+    labels: dict[str, dict[str, str]]
+    source: str
 
     def of(self, namespace: str) -> dict[str, str] | Unreadable:
-        """Return the labels of a namespace."""
-        labels = self._labels.get(namespace)
-        return Unreadable(f"{namespace} is not in {self._source}") if labels is None else labels
+        """Return the labels of a namespace; Unreadable, with the reason, where nobody told them."""
+        labels = self.labels.get(namespace)
+        return Unreadable(f"{namespace} is not in {self.source}") if labels is None else labels
 
 
 def no_labels(_namespace: str) -> Unreadable:
@@ -52,7 +53,7 @@ def parse_namespaces(text: str, source: str) -> NamespaceLabels:
             problems.append(f"{source}, object {index}: {found}")
         else:
             name, own = found
-            labels[name] = {_NAME_LABEL: name, **own}
+            labels[name] = {NAME_LABEL: name, **own}
     if problems:
         raise NamespacesError("; ".join(problems))
     return NamespaceLabels(labels, source)

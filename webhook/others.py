@@ -15,6 +15,7 @@ from policy.errors import MalformedPod, PolicyError
 from policy.load import load_policy
 from policy.pod import controller_of, pod_view
 from policy.templates import Item, find
+from policy.unreadable import Unreadable
 from policy.wording import of_template
 
 if TYPE_CHECKING:
@@ -35,11 +36,15 @@ _PROBLEMS_TOLD = 20  # kubectl prints the message as one block; `gpufence policy
 
 
 class Opinion(msgspec.Struct, frozen=True):
-    """Whether the object may be stored, why not, and what its author should know."""
+    """Whether the object may be stored, why not, and what its author should know.
+
+    `policy_version` is that of a GpuPolicy, empty where it cannot be put in force; None for other objects.
+    """
 
     allowed: bool = True
     message: str = ""
     warnings: tuple[str, ...] = ()
+    policy_version: str | None = None
 
 
 NONE = Opinion()
@@ -51,17 +56,26 @@ def is_workload(request: AdmissionRequest) -> bool:
     return resource is not None and (resource.group or "", resource.resource or "") in _WORKLOADS
 
 
-def opinion(request: AdmissionRequest, policy: Policy, context: Context) -> Opinion:
-    """Return the opinion on a CREATE or UPDATE of a GpuPolicy or a workload; NONE on everything else."""
+def opinion(request: AdmissionRequest, policy: Policy | Unreadable, context: Context) -> Opinion:
+    """Return the opinion on a CREATE or UPDATE of a GpuPolicy or a workload; NONE on everything else.
+
+    A GpuPolicy is judged without any policy in force too: it may be the one that mends that.
+    """
     resource, raw = request.resource, request.object
     if resource is None or request.sub_resource or request.operation not in {"CREATE", "UPDATE"}:
         return NONE
-    asked = (resource.group or "", resource.resource or "")
-    if asked == _POLICIES:
+    if is_policy_request(request):
         return _of_policy(raw)
-    if asked in _WORKLOADS and isinstance(raw, dict):
+    asked = (resource.group or "", resource.resource or "")
+    if asked in _WORKLOADS and isinstance(raw, dict) and not isinstance(policy, Unreadable):
         return _of_workload(Item(raw, f"{asked[0]}/{resource.version}", _WORKLOADS[asked]), policy, context)
     return NONE
+
+
+def is_policy_request(request: AdmissionRequest) -> bool:
+    """Whether the request is about a GpuPolicy or a part of one."""
+    resource = request.resource
+    return resource is not None and (resource.group or "", resource.resource or "") == _POLICIES
 
 
 def _of_policy(raw: object) -> Opinion:
@@ -73,8 +87,10 @@ def _of_policy(raw: object) -> Opinion:
             lines.append(
                 f"and {len(error.problems) - _PROBLEMS_TOLD} more: gpufence policy check FILE lists all of them"
             )
-        return Opinion(allowed=False, message="\n".join(["the GpuPolicy cannot be put in force:", *lines]))
-    return Opinion(warnings=tuple(str(warning) for warning in loaded.warnings))
+        message = "\n".join(["the GpuPolicy cannot be put in force:", *lines])
+        return Opinion(allowed=False, message=message, policy_version="")
+    told = tuple(str(warning) for warning in loaded.warnings)
+    return Opinion(warnings=told, policy_version=loaded.policy.version)
 
 
 def _is_made_by_a_controller(raw: dict[str, Any]) -> bool:

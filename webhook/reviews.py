@@ -37,6 +37,7 @@ class UserInfo(msgspec.Struct, frozen=True):
 
     username: str | None = ""
     groups: tuple[str, ...] | None = ()
+    uid: str | None = ""
 
 
 class AdmissionRequest(msgspec.Struct, frozen=True, rename="camel"):

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from policy.problems import Problem
 from serve.settings import Address, ExistingFile
 
 FailMode = Literal["allow", "deny", "audit"]
@@ -18,7 +19,7 @@ PolicyPath = Annotated[Path, Meta(extra={"there": "file", "made_by": "gpufence p
 class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Settings of `gpufence webhook run`.
 
-    A start on one machine; `config.yaml` has every setting:
+    A start on one machine; `config.yaml` has every setting but `kubeconfig`:
 
     ```sh
     gpufence certs init certs
@@ -31,9 +32,12 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     namespacesFile: namespaces.yaml
     failMode: allow
     maxBodyBytes: 10485760
+    maxInFlight: 200
     requestTimeoutSeconds: 2.5
     shutdownTimeoutSeconds: 10
     stopDelaySeconds: 5
+    workers: 1
+    metricsListen: 127.0.0.1:9108
     logLevel: info
     logFormat: json
     END
@@ -56,29 +60,40 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     """Directory with `tls.crt`, `tls.key` and, where it can be had, `ca.crt`: a mounted Secret, or what
     `gpufence certs init` wrote."""
 
-    policy_file: PolicyPath = Path("/etc/gpufence/policy.yaml")
+    policy_file: PolicyPath | None = None
     """File with the GpuPolicy. The process does not start with a policy that has problems; a reload (SIGHUP)
-    with one keeps the last good policy."""
+    with one keeps the last good policy. Without this setting the GpuPolicy named `default` of the cluster is
+    watched, and all namespaces with it; where the cluster has none, the built-in policy is in force."""
 
     namespaces_file: ExistingFile | None = None
     """File with Namespace objects (documents or a List), which supply the labels that namespace selectors of
-    the policy match. Without it, or for a namespace that is not in it, the labels are unknown and no label
-    selector matches."""
+    the policy match. Goes together with `policyFile`. Without it, or for a namespace that is not in it, the
+    labels are unknown and no label selector matches."""
+
+    kubeconfig: ExistingFile | None = None
+    """File that says how to reach the API server, to watch it from outside of the cluster: its current context
+    is used. Without it, the service account of the pod. Does not go together with `policyFile`."""
 
     fail_mode: FailMode = "allow"
-    """Answer where no decision can be made, because the pod is malformed or gpufence itself failed: `allow`
-    lets the pod in with a warning, `deny` refuses it, `audit` lets it in and the warning says that it would
-    be refused. The default is `allow`: a fault of ours must not stop a cluster, and the node agent still sees
-    what the pod does."""
+    """Answer where no decision can be made, because the pod is malformed, gpufence itself failed, or the
+    watches have not told of policy and namespaces yet: `allow` lets the pod in with a warning, `deny` refuses
+    it, `audit` lets it in and the warning says that it would be refused. The default is `allow`: a fault of
+    ours must not stop a cluster, and the node agent still sees what the pod does."""
 
     max_body_bytes: Annotated[int, Meta(ge=1024, le=1 << 30)] = 10 * 1024 * 1024
     """Largest request body in bytes; a larger one is answered with 413. 10 MiB holds two copies of the
     largest object that etcd stores (1.5 MiB) with room for escapes."""
 
+    max_in_flight: Annotated[int, Meta(ge=1, le=100_000)] = 200
+    """Most requests that are read or judged at a time; one more is answered with 429 at once, and the `failurePolicy`
+    of the webhook configuration decides. 200 is what one API server has in flight of requests that change something
+    (`--max-mutating-requests-inflight`). Health checks are always answered."""
+
     request_timeout_seconds: Annotated[float, Meta(gt=0, le=30)] = 2.5
     """Longest time in seconds to wait for the body of a request; then it is answered with 408. Below the 3
     seconds that the webhook configuration gives a call, so that the caller is told why; 30 is the most that
-    Kubernetes allows."""
+    Kubernetes allows. A TLS handshake, the head of a request and a client that does not read its answer get as long;
+    then the connection is closed."""
 
     shutdown_timeout_seconds: Annotated[float, Meta(ge=0, le=300)] = 10.0
     """Longest time in seconds that SIGTERM waits for requests in flight. Below the 30 seconds that a pod is
@@ -89,8 +104,32 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     kube-proxy hear of a removed endpoint with some delay. Together with `shutdownTimeoutSeconds` below the
     grace period of the pod."""
 
+    workers: Annotated[int, Meta(ge=1, le=64)] = 1
+    """Processes that answer, on one port. One answers about a thousand pods a second; more are for clusters that
+    create more, and each needs a core and about 60 MiB. A parent restarts one that dies."""
+
+    metrics_listen: Address | None = None
+    """Address and port of `GET /metrics` for Prometheus, over plain HTTP. Nothing in it is about a single pod or
+    tenant. Without this setting there is no such port."""
+
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severe message that is logged. `info` has denials and faults, `debug` every decision."""
 
     log_format: Literal["json", "console"] = "json"
     """`json` is one object per line, for collectors; `console` is for people."""
+
+
+def conflicts(settings: WebhookSettings) -> list[Problem]:
+    """Return what does not go together."""
+    found = []
+    if settings.namespaces_file is not None and settings.policy_file is None:
+        fix = (
+            "Set policyFile too, or leave namespacesFile out: then the namespaces of the cluster are watched."
+        )
+        found.append(Problem("namespacesFile", "does nothing without policyFile", fix=fix))
+    if settings.kubeconfig is not None and settings.policy_file is not None:
+        fix = "Leave one of the two out."
+        found.append(
+            Problem("kubeconfig", "does nothing with policyFile, which is used instead of a cluster", fix=fix)
+        )
+    return found

@@ -19,7 +19,7 @@ _RESERVED = 64  # for the sentence about those left out
 
 def fit(warnings: Iterable[str]) -> tuple[str, ...]:
     """Return the warnings as the client can see them all: on one line each, no repeats, within the limits."""
-    lines = tuple(dict.fromkeys(line for warning in warnings if (line := _one_line(warning))))
+    lines = tuple(dict.fromkeys(line for warning in warnings if (line := one_line(warning))))
     if sum(map(len, lines)) <= TOTAL:
         return lines
     kept: list[str] = []
@@ -35,5 +35,6 @@ def fit(warnings: Iterable[str]) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """Return the text without control characters, its words one space apart."""
     return " ".join("".join(character if character.isprintable() else " " for character in text).split())

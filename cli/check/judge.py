@@ -109,7 +109,11 @@ def _judge_review(document: Document, raw: dict[str, Any], asked: Asked) -> Iter
     terms = Terms(asked.policy, asked.labels_of, asked.now, "deny")
     answered = answer_review(review, asked.endpoint or _endpoint(request), terms)
     if answered.fault is not None:
-        fix = "This is a bug of gpufence: please report it." if answered.fault.ours else "Correct the object."
+        fix = (
+            "This is a bug of gpufence: please report it."
+            if answered.fault.cause == "internal"
+            else "Correct the object."
+        )
         yield Problem(document.source, document.index, answered.fault.text, fix)
     elif answered.decision is None:
         yield from _judge_other(document, request, asked)

@@ -48,7 +48,8 @@ class ApiServer:
     reads. `namespaces` exist from the start. `clock` returns aware datetimes, `entropy(n)` returns n random
     bytes (uids and generated names).
 
-    `calls` lists every call of a webhook. `store` may be read. Not emulated: see the package's docstring.
+    `calls` lists every call of a webhook, `requests` how many requests there were. `store` may be
+    read. Not emulated: see the package's docstring.
     """
 
     def __init__(
@@ -67,12 +68,13 @@ class ApiServer:
         entropy: Callable[[int], bytes] = os.urandom,
     ) -> None:
         self.store = Store(window)
+        self.requests = 0
         self._address = (host, port)
         self._tls = tls
         self._tokens = dict(tokens or {})
         self._default_user = default_user
         self._review = review or self._plain_review
-        self._admission = Admission(self.store, services or {}, clock, entropy)
+        self._admission = Admission(self.store, {} if services is None else services, clock, entropy)
         self._bell = Bell()
         self._world = World(self.store, self._admission, clock, entropy, self._bell.ring)
         self._refusal = ""
@@ -125,6 +127,7 @@ class ApiServer:
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         warnings: list[str] = []
+        self.requests += 1
         try:
             if self._refusal:
                 raise unavailable(self._refusal)

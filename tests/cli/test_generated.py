@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
+import jsonschema
 import kubernetes_validate
 import pytest
+import rfc8785
 import yaml
 
+from audit.record import decode, encode
 from cli import generate
 from cli.generated.configmap_policy import configmap_policy
+from cli.generated.record_reference import example
 from policy.catalogue import RULES
 from policy.crd import crd_yaml
 from policy.gpu import RESERVED_NAMES
@@ -97,3 +102,30 @@ def test_the_command_reference_has_a_section_per_command() -> None:
         "certs init",
     ):
         assert re.search(rf"^#+ gpufence {command}$", text, re.MULTILINE), command
+
+
+def test_the_records_page_shows_records_as_they_are_stored() -> None:
+    page = generate.FILES["docs/records.md"]()
+    shown = [
+        json.loads(block) for block in re.findall(r"^```json\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    ]
+    assert [each["kind"] for each in shown] == ["admission", "gap"]
+    for each in shown:
+        stored = rfc8785.dumps(each)
+        assert encode(decode(stored)) == stored
+
+
+def test_the_records_page_describes_every_field() -> None:
+    page = generate.FILES["docs/records.md"]()
+    definitions = json.loads(generate.FILES["docs/record.schema.json"]())["$defs"]
+    for name, definition in definitions.items():
+        section = page.split(f"\n### {name}\n")[1].split("\n### ")[0]
+        assert {field for field in definition["properties"] if f"| `{field}` |" not in section} == set()
+
+
+def test_the_records_schema_takes_the_example() -> None:
+    schema = json.loads(generate.FILES["docs/record.schema.json"]())
+    shown = json.loads(encode(example()))
+    jsonschema.validate(shown, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**shown, "verdict": "maybe"}, schema)

@@ -26,11 +26,12 @@ import yaml
 
 from certs.authority import ServingNames, issue_serving, new_authority
 from certs.store import write
+from kube.config import Connection
 from sandbox.apiserver import ADMIN, ApiServer
 from sandbox.kubeconfig import write_kubeconfig
 from serve.settings import load_settings
 from webhook.run import running
-from webhook.settings import WebhookSettings
+from webhook.settings import WebhookSettings, conflicts
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -131,43 +132,55 @@ async def cluster(
     write(certs, authority, leaf, keep_ca_key=False, replace_ca=False)
     (text,) = (each["data"]["webhook.yaml"] for each in rendered if each["kind"] == "ConfigMap")
     (tmp_path / "webhook.yaml").write_text(text)
-    header = {"apiVersion": "gpufence.io/v1alpha1", "kind": "GpuPolicy", "metadata": {"name": "default"}}
-    (tmp_path / "policy.yaml").write_text(json.dumps({**header, "spec": policy}))
-    variables = {"GPUFENCE_LISTEN": "127.0.0.1:0", "GPUFENCE_CERTIFICATES": str(certs)}
-    settings = load_settings(WebhookSettings, tmp_path / "webhook.yaml", variables)
+    # What differs from the cluster: the ports, and where the Secret is mounted.
+    variables = {
+        "GPUFENCE_LISTEN": "127.0.0.1:0",
+        "GPUFENCE_METRICS_LISTEN": "127.0.0.1:0",
+        "GPUFENCE_CERTIFICATES": str(certs),
+    }
+    settings = load_settings(WebhookSettings, tmp_path / "webhook.yaml", variables, conflicts)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(certs / "tls.crt", certs / "tls.key")
     token = secrets.token_urlsafe(16)
-    objects = _objects(rendered, (certs / "ca.crt").read_bytes())
-    async with (
-        running(settings) as webhook,
-        ApiServer(
-            tls=tls, tokens={token: ADMIN}, services={"gpufence-system/gpufence-webhook": webhook.url}
-        ) as api,
-    ):
-        await _install(api, token, certs / "ca.crt", objects)
-        write_kubeconfig(tmp_path / "kubeconfig", api.url, certs / "ca.crt", token)
-        yield Cluster(api, binary, tmp_path)
+    services: dict[str, str] = {}
+    hooks = _hooks(rendered, (certs / "ca.crt").read_bytes())
+    async with ApiServer(tls=tls, tokens={token: ADMIN}, services=services) as api:
+        connection = Connection(server=api.url, ca_file=certs / "ca.crt", token=token)
+        await _post(connection, _vision(), _policy(policy))
+        async with running(settings, connection=connection) as webhook:
+            await webhook.known()
+            services["gpufence-system/gpufence-webhook"] = webhook.url
+            await _post(connection, *hooks)
+            write_kubeconfig(tmp_path / "kubeconfig", api.url, certs / "ca.crt", token)
+            yield Cluster(api, binary, tmp_path)
 
 
-def _objects(rendered: list[Object], ca: bytes) -> list[tuple[str, Object]]:
-    """Return what the API server is given, each with its path: a namespace, and the webhook configurations."""
-    bundle = base64.b64encode(ca).decode()
-    vision = {"name": "vision", "labels": {"gpufence.io/gpu": "true"}}
-    objects = [("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": vision})]
+def _vision() -> tuple[str, Object]:
+    metadata = {"name": "vision", "labels": {"gpufence.io/gpu": "true"}}
+    return "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+
+
+def _policy(spec: Object) -> tuple[str, Object]:
+    header = {"apiVersion": "gpufence.io/v1alpha1", "kind": "GpuPolicy", "metadata": {"name": "default"}}
+    return "/apis/gpufence.io/v1alpha1/gpupolicies", {**header, "spec": spec}
+
+
+def _hooks(rendered: list[Object], ca: bytes) -> list[tuple[str, Object]]:
+    """Return the rendered webhook configurations, each with its path, with the authority of the test."""
+    found = []
     for each in rendered:
         if each["kind"].endswith("WebhookConfiguration"):
             configuration = copy.deepcopy(each)
             for hook in configuration["webhooks"]:
-                hook["clientConfig"]["caBundle"] = bundle
-            objects.append((f"{GROUP}/{each['kind'].lower()}s", configuration))
-    return objects
+                hook["clientConfig"]["caBundle"] = base64.b64encode(ca).decode()
+            found.append((f"{GROUP}/{each['kind'].lower()}s", configuration))
+    return found
 
 
-async def _install(api: ApiServer, token: str, ca: Path, objects: list[tuple[str, Object]]) -> None:
-    trusting = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=str(ca)))
-    headers = {"Authorization": f"Bearer {token}"}
-    async with aiohttp.ClientSession(api.url, connector=trusting, headers=headers) as session:
+async def _post(connection: Connection, *objects: tuple[str, Object]) -> None:
+    trusting = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=str(connection.ca_file)))
+    headers = {"Authorization": f"Bearer {connection.token}"}
+    async with aiohttp.ClientSession(connection.server, connector=trusting, headers=headers) as session:
         for path, obj in objects:
             async with session.post(path, json=obj) as answer:
                 assert answer.status == 201, await answer.text()

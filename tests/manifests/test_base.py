@@ -12,8 +12,6 @@ import pytest
 import yaml
 
 from cli.certs import DEFAULT_DNS
-from policy.default import API_VERSION, DEFAULT_DOCUMENT, NAME
-from policy.load import load_policy
 from serve.settings import load_settings
 from webhook.settings import WebhookSettings
 
@@ -30,7 +28,7 @@ CONDITIONS = [
     "1.33",
     "1.37",
 ]  # matchConditions is a field of the schema from 1.27 on, and stable in 1.30
-SCHEMALESS = ("CustomResourceDefinition", "GpuPolicy")
+SCHEMALESS = ("CustomResourceDefinition",)
 
 
 def _container(one: One) -> Object:
@@ -75,7 +73,6 @@ def test_every_namespaced_object_is_in_our_namespace_and_named_as_ours(base: lis
         "CustomResourceDefinition",
         "ClusterRole",
         "ClusterRoleBinding",
-        "GpuPolicy",
         "MutatingWebhookConfiguration",
         "ValidatingWebhookConfiguration",
     }
@@ -96,11 +93,9 @@ def test_the_crd_is_the_generated_one(one: One) -> None:
     assert one("CustomResourceDefinition") == yaml.safe_load(generated.read_text())
 
 
-def test_the_policy_is_the_built_in_one(one: One) -> None:
-    policy = one("GpuPolicy")
-    assert policy == DEFAULT_DOCUMENT
-    assert load_policy(policy).warnings == load_policy(DEFAULT_DOCUMENT).warnings
-    assert (policy["apiVersion"], policy["metadata"]["name"]) == (API_VERSION, NAME)
+def test_no_policy_is_installed_so_that_an_upgrade_resets_none(base: list[Object]) -> None:
+    """Without an object the built-in policy is in force; one in here would be applied over the admin's own."""
+    assert "GpuPolicy" not in {obj["kind"] for obj in base}
 
 
 def test_the_role_allows_what_the_webhook_needs_and_nothing_else(one: One) -> None:
@@ -113,7 +108,7 @@ def test_the_role_allows_what_the_webhook_needs_and_nothing_else(one: One) -> No
     assert granted == {
         ("", "namespaces"): ["list", "watch"],
         ("gpufence.io", "gpupolicies"): ["list", "watch"],
-        ("events.k8s.io", "events"): ["create", "patch"],
+        ("events.k8s.io", "events"): ["create", "get", "patch"],
     }
     assert all(set(rule) == {"apiGroups", "resources", "verbs"} for rule in one("ClusterRole")["rules"])
 
@@ -201,12 +196,16 @@ def test_the_settings_load_and_agree_with_the_deployment(one: One, tmp_path: Pat
     )
     (port,) = (port for port in container["ports"] if port["name"] == "https")
     assert settings.listen.port == port["containerPort"]
+    (metrics,) = (port for port in container["ports"] if port["name"] == "metrics")
+    assert settings.metrics_listen is not None
+    assert settings.metrics_listen.port == metrics["containerPort"]
+    assert settings.policy_file is None  # the cluster's own policy is watched
     written = yaml.safe_load((tmp_path / config.name).read_text())
     assert written["certificates"] == mounts["certs"]["mountPath"]
     assert (
         settings.stop_delay_seconds + settings.shutdown_timeout_seconds < pod["terminationGracePeriodSeconds"]
     )
-    assert all(mount.get("readOnly") for mount in mounts.values())
+    assert {name for name, mount in mounts.items() if not mount.get("readOnly")} == {"tmp"}
     assert {volume["name"] for volume in pod["volumes"]} == set(mounts)
     certificate = {"name": "certs", "secret": {"secretName": "gpufence-webhook-tls", "defaultMode": 0o440}}
     assert certificate in pod["volumes"]

@@ -18,6 +18,7 @@ import yaml
 from typer.main import get_command
 
 from cli.main import app
+from policy.default import DEFAULT_DOCUMENT
 from sandbox.apiserver import ApiServer
 from sandbox.cluster import cluster
 
@@ -108,7 +109,8 @@ async def test_the_ca_bundle_step_reaches_every_entry_and_a_later_apply_keeps_it
 async def test_the_check_step_shows_what_the_page_says(kubectl: str, tmp_path: Path) -> None:
     (step,) = [line for line in COMMANDS if "--dry-run=server" in line]
     (tmp_path / "namespaces.yaml").write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: web}\n")
-    policy = ROOT / "manifests/kustomize/base/policy.yaml"
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(json.dumps(DEFAULT_DOCUMENT))
     async with cluster(tmp_path / "tls", policy, tmp_path / "namespaces.yaml") as running:
         _write_kubeconfig(tmp_path, running.url, running.ca)
         pod = yaml.safe_load(await _bash(step, tmp_path, kubectl))

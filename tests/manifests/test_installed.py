@@ -12,10 +12,12 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.certs import app
+from kube.config import Connection
+from policy.default import DEFAULT_DOCUMENT
 from sandbox.apiserver import ApiServer
 from serve.settings import load_settings
 from webhook.run import running
-from webhook.settings import WebhookSettings
+from webhook.settings import WebhookSettings, conflicts
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -58,14 +60,21 @@ async def installed(one: One, tmp_path: Path) -> AsyncIterator[Installed]:
     for name, text in one("ConfigMap")["data"].items():
         (tmp_path / name).write_text(text)
     # What differs from the cluster: the port, and where the Secret is mounted.
-    variables = {"GPUFENCE_LISTEN": "127.0.0.1:0", "GPUFENCE_CERTIFICATES": str(certs)}
-    settings = load_settings(WebhookSettings, tmp_path / "webhook.yaml", variables)
+    variables = {
+        "GPUFENCE_LISTEN": "127.0.0.1:0",
+        "GPUFENCE_METRICS_LISTEN": "127.0.0.1:0",
+        "GPUFENCE_CERTIFICATES": str(certs),
+    }
+    settings = load_settings(WebhookSettings, tmp_path / "webhook.yaml", variables, conflicts)
     bundle = base64.b64encode((certs / "ca.crt").read_bytes()).decode()
+    services = {"gpufence-system/gpufence-webhook": "https://127.0.0.1:1"}  # nobody, until the webhook runs
     async with (
-        running(settings) as webhook,
-        ApiServer(services={"gpufence-system/gpufence-webhook": webhook.url}) as api,
+        ApiServer(services=services) as api,
+        running(settings, connection=Connection(server=api.url)) as webhook,
         aiohttp.ClientSession() as session,
     ):
+        services["gpufence-system/gpufence-webhook"] = webhook.url
+        await webhook.known()
         cluster = Installed(api, session, webhook.url)
         for name, labels in (("vision", {"gpufence.io/gpu": "true"}), ("web", {})):
             metadata = {"name": name, "labels": labels}
@@ -102,7 +111,7 @@ async def test_a_debug_container_is_fixed_too(installed: Installed) -> None:
     assert debugged["spec"]["ephemeralContainers"][0]["env"] == [VOID]
 
 
-async def test_an_object_of_every_other_entry_is_answered(installed: Installed, one: One) -> None:
+async def test_an_object_of_every_other_entry_is_answered(installed: Installed) -> None:
     template = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [CONTAINER]}}
     deployment = {
         "apiVersion": "apps/v1",
@@ -111,7 +120,7 @@ async def test_an_object_of_every_other_entry_is_answered(installed: Installed, 
         "spec": {"selector": {"matchLabels": {"app": "a"}}, "template": template},
     }
     assert (await installed.post("/apis/apps/v1/namespaces/web/deployments", deployment))[0] == 201
-    assert (await installed.post("/apis/gpufence.io/v1alpha1/gpupolicies", one("GpuPolicy")))[0] == 201
+    assert (await installed.post("/apis/gpufence.io/v1alpha1/gpupolicies", DEFAULT_DOCUMENT))[0] == 201
     assert [(call.webhook, call.error) for call in installed.api.calls] == [
         ("template.validate.gpufence.io", ""),
         ("policy.validate.gpufence.io", ""),

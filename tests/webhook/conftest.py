@@ -158,3 +158,14 @@ def webhook(settings, files):
 @pytest.fixture(scope="session")
 def now():
     return NOW
+
+
+@pytest.fixture
+def outcome(policy):
+    """Answer a review (a dict, or bytes) in memory, and return the answer with how it came about."""
+
+    def call(body, endpoint="mutate", *, policy=policy, fail_mode="allow"):
+        raw = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        return answer_body(raw, endpoint, Terms(policy, lambda _: Unreadable("none given"), NOW, fail_mode))
+
+    return call

@@ -268,3 +268,19 @@ def test_what_led_to_an_answer_is_told_to_the_caller(review, policy):
     assert found.decision is not None
     assert found.decision.allowed
     assert found.fault is None
+
+
+def test_in_audit_mode_the_warning_says_what_would_be_denied(answered, review, pod):
+    document = {
+        "apiVersion": "gpufence.io/v1alpha1",
+        "kind": "GpuPolicy",
+        "metadata": {"name": "default"},
+        "spec": {"enforcement": "audit"},
+    }
+    auditing = load_policy(document).policy
+    raw = pod(securityContext={"privileged": True}, resources={"limits": {"nvidia.com/gpu": "1"}})
+    for endpoint in ("mutate", "validate"):
+        response = answered(review(object=raw), endpoint, policy=auditing)
+        assert response["allowed"]
+        assert "patch" not in response
+        assert any(text.startswith("[GF201] would be denied: ") for text in response["warnings"])

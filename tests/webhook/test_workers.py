@@ -1,0 +1,153 @@
+"""`gpufence webhook run --workers N`: several processes on one port, and a parent that keeps their number."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import urllib.request
+from contextlib import contextmanager, suppress
+
+import pytest
+
+PROGRAM = "import sys; from cli.webhook import app; app(sys.argv[1:])"
+
+
+@pytest.fixture
+def config(files):
+    (files / "config.yaml").write_text(
+        "listen: 127.0.0.1:0\ncertificates: .\npolicyFile: policy.yaml\nlogLevel: debug\nstopDelaySeconds: 0\n"
+    )
+    return files / "config.yaml"
+
+
+class Process:
+    """The parent, what it says, and the workers that it started."""
+
+    def __init__(self, popen):
+        self.popen = popen
+        self.lines = []
+
+    def until(self, event, count=1):
+        """Read log lines until so many of an event have come; the time limit of the test ends a wait in vain."""
+        while len(found := [line for line in self.lines if line["event"] == event]) < count:
+            self.lines.append(json.loads(self.popen.stderr.readline()))
+        return found
+
+    def workers(self):
+        listed = subprocess.run(
+            ["ps", "-o", "pid=", "--ppid", str(self.popen.pid)], capture_output=True, text=True, check=False
+        )
+        return {int(pid) for pid in listed.stdout.split()}
+
+
+@contextmanager
+def started(config, workers):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GPUFENCE_")}
+    command = [
+        sys.executable,
+        "-W",
+        "error",
+        "-c",
+        PROGRAM,
+        "run",
+        "--config",
+        str(config),
+        "--workers",
+        str(workers),
+    ]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=kept, **pipes) as popen:
+        process = Process(popen)
+        try:
+            yield process
+        finally:
+            pids = process.workers()
+            popen.kill()
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+
+def url_of(process):
+    words = process.popen.stdout.readline().split()
+    assert words[:-1] == ["gpufence", "webhook", "ready", "on"]
+    return words[-1]
+
+
+def ask(url, files, review):
+    """Ask on a new connection; return whether the pod is allowed."""
+    trusting = ssl.create_default_context(cafile=files / "ca.crt")
+    headers = {"Content-Type": "application/json", "Connection": "close"}
+    asked = urllib.request.Request(f"{url}/mutate", json.dumps(review).encode(), headers)  # noqa: S310 - our own URL
+    with urllib.request.urlopen(asked, context=trusting, timeout=10) as response:  # noqa: S310
+        return json.load(response)["response"]["allowed"]
+
+
+def test_each_worker_answers_and_one_that_is_killed_is_replaced_while_the_others_answer(
+    config, files, review
+):
+    with started(config, 2) as process:
+        url = url_of(process)
+        first = {line["worker"] for line in process.until("ready", 2)}
+        assert len(first) == 2
+        victim = first.pop()
+        os.kill(victim, signal.SIGKILL)
+        assert all(ask(url, files, review()) for _ in range(20))
+        (ended,) = process.until("worker_ended")
+        assert (ended["worker"], ended["how"]) == (victim, "signal SIGKILL")
+        process.until("ready", 3)
+        assert process.workers() == {line["worker"] for line in process.lines if line["event"] == "ready"} - {
+            victim
+        }
+        process.popen.terminate()
+        assert process.popen.wait(20) == 0
+
+
+def test_a_worker_that_hangs_keeps_nobody_waiting(config, files, review):
+    """All workers accept from one queue, so one that is stopped takes no connection with it."""
+    with started(config, 2) as process:
+        url = url_of(process)
+        stopped = process.until("ready", 2)[0]["worker"]
+        os.kill(stopped, signal.SIGSTOP)
+        assert all(ask(url, files, review()) for _ in range(20))
+        os.kill(stopped, signal.SIGCONT)
+
+
+def test_sighup_reaches_every_worker(config, files):
+    with started(config, 3) as process:
+        url_of(process)
+        (files / "policy.yaml").write_text(
+            (files / "policy.yaml").read_text().replace("baseline", "restricted")
+        )
+        process.popen.send_signal(signal.SIGHUP)
+        assert len({line["worker"] for line in process.until("reloaded", 3)}) == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_stops_with_0_once_every_worker_has_stopped(config, number):
+    with started(config, 2) as process:
+        url_of(process)
+        process.popen.send_signal(number)
+        process.until("stopped", 2)
+        assert process.popen.wait(20) == 0
+        assert process.workers() == set()
+
+
+def test_workers_do_not_outlive_a_parent_that_is_killed(config):
+    with started(config, 2) as process:
+        url_of(process)
+        process.popen.kill()
+        process.until("parent_gone", 2)
+        process.until("stopped", 2)
+
+
+def test_problems_of_the_files_are_told_once_and_nothing_is_started(config, files):
+    (files / "policy.yaml").write_text("kind: GpuPolicy\n")
+    with started(config, 4) as process:
+        assert process.popen.wait(20) == 2
+        told = process.popen.stderr.read()
+        assert told.count("apiVersion") == 1

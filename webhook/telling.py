@@ -1,0 +1,124 @@
+"""What follows from an answer: a record, an Event, a line in the log. Nothing of it waits, and nothing can fail the answer."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from audit.identity import RANDOM_BYTES, record_id, timestamp
+from audit.record import Record, closing_record, gap_record, size
+from serve.faults import describe_fault
+from serve.logs import logger
+from serve.outbox import Outbox
+from webhook.notices import notice_of
+from webhook.record import record_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from datetime import datetime
+
+    from audit.sink import AuditSink
+    from kube.events import EventWriter
+    from webhook.answer import Answered, Endpoint
+
+# Bytes of records that wait for a sink: some thousand ordinary ones, or 50 of the longest that a tenant can cause.
+QUEUE_BYTES = 4 * 1024 * 1024
+_MICROS = 1_000_000
+
+
+class Records:
+    """Makes records and queues them for a sink."""
+
+    def __init__(
+        self,
+        sink: AuditSink,
+        now: Callable[[], datetime],
+        entropy: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        self._now = now
+        self._entropy = entropy
+        self.outbox: Outbox[Record] = Outbox(
+            "records",
+            sink.append,
+            clock=time.monotonic,
+            random=random.Random(),  # noqa: S311 - spreads retries, guards nothing
+            log=logger("records").warning,
+            gap=self._gap,
+            weigh=size,
+            capacity=QUEUE_BYTES,
+        )
+
+    def decided(self, endpoint: Endpoint, answered: Answered, seconds: float) -> None:
+        """Queue the record of an answer, if it is one to keep."""
+        at, identifier = self._stamp()
+        micros = round(seconds * _MICROS)
+        record = record_of(endpoint, answered, at=at, identifier=identifier, latency_micros=micros)
+        if record is not None:
+            self.outbox.put(record)
+
+    def closing(self, policy_version: str) -> None:
+        """Queue the last record."""
+        at, identifier = self._stamp()
+        self.outbox.put(
+            closing_record(identifier=identifier, time=timestamp(at), policy_version=policy_version)
+        )
+
+    def _gap(self, missing: int) -> Record:
+        at, identifier = self._stamp()
+        return gap_record(identifier=identifier, time=timestamp(at), missing=missing)
+
+    def _stamp(self) -> tuple[datetime, str]:
+        at = self._now()
+        return at, record_id(at, self._entropy(RANDOM_BYTES))
+
+
+class Telling:
+    """Tells of answers. Called behind each, once it is on its way."""
+
+    def __init__(self, records: Records, events: EventWriter | None) -> None:
+        self._records = records
+        self._events = events
+        self._log = logger("webhook")
+
+    def answered(self, endpoint: Endpoint, answered: Answered, seconds: float) -> None:
+        """Tell of an answer that took so many seconds to find."""
+        try:
+            self._records.decided(endpoint, answered, seconds)
+            notice = notice_of(answered) if self._events is not None else None
+            if notice is not None and self._events is not None:
+                self._events.emit(notice)
+            self._note(endpoint, answered)
+        except Exception as error:  # noqa: BLE001 - an error here is ours, and the caller has its answer
+            self._log.error(
+                "not_told", endpoint=endpoint, uid=answered.response.uid, fault=describe_fault(error)
+            )
+
+    def _note(self, endpoint: Endpoint, answered: Answered) -> None:
+        if answered.fault is not None:
+            level = self._log.error if answered.fault.cause == "internal" else self._log.warning
+            level(
+                "undecided",
+                endpoint=endpoint,
+                uid=answered.response.uid,
+                fault=answered.fault.text,
+                allowed=answered.response.allowed,
+            )
+            return
+        request, decision = answered.request, answered.decision
+        if request is None or decision is None:
+            return
+        level = self._log.debug if decision.allowed else self._log.info
+        level(
+            "decided",
+            endpoint=endpoint,
+            uid=request.uid,
+            namespace=request.namespace,
+            name=request.name,
+            operation=request.operation,
+            dry_run=bool(request.dry_run),
+            verdict=decision.verdict,
+            **answered.response.audit_annotations,
+        )
