@@ -29,7 +29,7 @@ from policy.pod import ephemeral_view, pod_view
 from policy.unreadable import Unreadable
 from serve.faults import describe_fault
 from webhook import warnings
-from webhook.others import Opinion, opinion
+from webhook.others import Opinion, is_workload, opinion
 from webhook.reviews import (
     AdmissionRequest,
     AdmissionResponse,
@@ -125,6 +125,8 @@ def answer_review(review: Review, endpoint: Endpoint, terms: Terms) -> Answered:
         fault = Fault(f"internal error: {describe_fault(error)}", "internal")
     else:
         return Answered(response, request, decision, opinion=found)
+    if is_workload(request):
+        return Answered(_unwarned(request.uid, fault), request, fault=fault, fail_mode="allow")
     response = _undecided(request.uid, fault, terms.fail_mode)
     return Answered(response, request, fault=fault, fail_mode=terms.fail_mode)
 
@@ -201,6 +203,13 @@ def _annotations(decision: Decision) -> dict[str, str]:
         "rules": ",".join(sorted({judged.hit.rule for judged in decision.hits})),
     }
     return {key: value for key, value in values.items() if value}
+
+
+def _unwarned(uid: str, fault: Fault) -> AdmissionResponse:
+    """Let a workload in whatever the fail mode: refusing it would only hide its pods, which are judged anyway."""
+    text = f"gpufence could not judge the pod template; its pods are judged when they are made: {fault.text}"
+    annotations = {"fail-mode": "allow", "fault": fault.text}
+    return AdmissionResponse(uid, allowed=True, audit_annotations=annotations, warnings=warnings.fit([text]))
 
 
 def _undecided(uid: str, fault: Fault, fail_mode: FailMode) -> AdmissionResponse:

@@ -6,7 +6,7 @@ find a difference. Its pods are judged when they are made; the warning says earl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -50,6 +50,12 @@ class Opinion(msgspec.Struct, frozen=True):
 NONE = Opinion()
 
 
+def is_workload(request: AdmissionRequest) -> bool:
+    """Whether the request is about a workload: then nothing, not even a fault of ours, refuses it."""
+    resource = request.resource
+    return resource is not None and (resource.group or "", resource.resource or "") in _WORKLOADS
+
+
 def opinion(request: AdmissionRequest, policy: Policy | Unreadable, context: Context) -> Opinion:
     """Return the opinion on a CREATE or UPDATE of a GpuPolicy or a workload; NONE on everything else.
 
@@ -87,10 +93,17 @@ def _of_policy(raw: object) -> Opinion:
     return Opinion(warnings=told, policy_version=loaded.policy.version)
 
 
+def _is_made_by_a_controller(raw: dict[str, Any]) -> bool:
+    metadata = raw.get("metadata")
+    try:
+        return isinstance(metadata, dict) and controller_of(metadata) is not None
+    except MalformedPod:
+        return False  # the API server refuses the object itself
+
+
 def _of_workload(item: Item, policy: Policy, context: Context) -> Opinion:
-    metadata = item.value.get("metadata")
-    if isinstance(metadata, dict) and controller_of(metadata) is not None:
-        return NONE  # a controller made it from an object that was warned about
+    if _is_made_by_a_controller(item.value):
+        return NONE  # from an object that was warned about
     templates, _ = find(item)
     warnings: list[str] = []
     for template in templates:

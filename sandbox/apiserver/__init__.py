@@ -13,8 +13,9 @@ Deliberately not emulated:
   namespace takes its content with it when it is deleted), no service account is made or looked for
 - the scheduler and the kubelet: a pod stays Pending until a test writes its status
 - authorisation: every user may do everything and impersonate anybody
-- schemas, of built-in kinds as of CRDs: only what `shapes` and `validation` name is checked; no OpenAPI
-- server-side apply (415) and managedFields; protobuf and YAML bodies (415)
+- schemas, of built-in kinds as of CRDs: only what `shapes` and `validation` name is checked; OpenAPI is what
+  kubectl 1.29 and later ask before they apply (`openapi`), and fieldValidation finds nothing
+- owners of fields that were not written by server-side apply (`applying`); protobuf and YAML bodies (415)
 - conversion: each resource has one version, and Events of the core group and of events.k8s.io are kept apart
 - matchConditions (a configuration with them is refused), admission policies, webhooks that have side
   effects (v1 refuses them), webhooks for kinds that are answered and not stored (TokenReview)

@@ -10,8 +10,9 @@ import msgspec
 from aiohttp import web
 from multidict import CIMultiDict
 
-from sandbox.apiserver import creating, deleting, reads, updating
+from sandbox.apiserver import creating, deleting, reads, scaling, updating
 from sandbox.apiserver.admission import Admission, Call
+from sandbox.apiserver.applying import APPLY_PATCH, apply
 from sandbox.apiserver.asks import ADMIN, Ask, target_of, user_of
 from sandbox.apiserver.discovery import document
 from sandbox.apiserver.headers import warning_headers
@@ -155,6 +156,8 @@ class ApiServer:
     async def _object_answer(self, method: str, ask: Ask) -> tuple[int, Object]:
         if ask.resource.review:
             return self._reviewed(method, ask)
+        if ask.subresource == "scale":
+            return 200, await self._scale(method, ask)
         match method, bool(ask.name), bool(ask.subresource):
             case "GET", True, _:
                 return 200, stored(self._world, ask)
@@ -165,12 +168,24 @@ class ApiServer:
             case "PUT", True, _:
                 return 200, await updating.replace(self._world, ask)
             case "PATCH", True, _:
-                return 200, await updating.patch(self._world, ask)
+                return await self._patched(ask)
             case "DELETE", True, False:
                 return 200, await deleting.delete(self._world, ask)
             case "DELETE", False, _:
                 return 200, await self._delete_collection(ask)
         raise method_not_allowed()
+
+    async def _scale(self, method: str, ask: Ask) -> Object:
+        if method == "GET":
+            return scaling.scale_of(stored(self._world, ask))
+        if method not in ("PUT", "PATCH"):
+            raise method_not_allowed()
+        return await scaling.rescale(self._world, ask)
+
+    async def _patched(self, ask: Ask) -> tuple[int, Object]:
+        if ask.content_type == APPLY_PATCH:
+            return await apply(self._world, ask)
+        return 200, await updating.patch(self._world, ask)
 
     async def _delete_collection(self, ask: Ask) -> Object:
         deleted = await deleting.delete_collection(self._world, ask, reads.selected(self.store, ask))

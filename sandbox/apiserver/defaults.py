@@ -34,6 +34,8 @@ def apply_defaults(resource: Resource, obj: Object) -> None:
         obj["metadata"].setdefault("labels", {})[NAMESPACE_LABEL] = name_of(obj)
         obj.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
         obj.setdefault("status", {})
+    elif "scale" in resource.subresources:
+        obj.setdefault("spec", {}).setdefault("replicas", 1)
     elif resource in (MUTATING, VALIDATING):
         for webhook in obj.get("webhooks") or ():
             _webhook(webhook, mutating=resource == MUTATING)

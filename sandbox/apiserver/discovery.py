@@ -1,8 +1,9 @@
-"""What kubectl and client libraries ask for before they ask for objects. OpenAPI is not served (404)."""
+"""What kubectl and client libraries ask for before they ask for objects."""
 
 from __future__ import annotations
 
-from sandbox.apiserver.resources import RESOURCES, Object, Resource
+from sandbox.apiserver.openapi import openapi_documents
+from sandbox.apiserver.resources import RESOURCES, SCALE, Object, Resource
 
 VERSION = {
     "major": "1",
@@ -44,10 +45,17 @@ def _entries(resource: Resource) -> list[Object]:
     if resource.short:
         own["shortNames"] = list(resource.short)
     subresources = [
-        {**common, "name": f"{resource.plural}/{each}", "verbs": _SUBRESOURCE_VERBS}
+        {**common, **_kind(each), "name": f"{resource.plural}/{each}", "verbs": _SUBRESOURCE_VERBS}
         for each in resource.subresources
     ]
     return [own, *subresources]
+
+
+def _kind(subresource: str) -> Object:
+    """Return what an entry says of the kind of a subresource, where that is not the resource's own."""
+    if subresource != "scale":
+        return {}
+    return {"group": SCALE.group, "version": SCALE.version, "kind": SCALE.kind}
 
 
 _DOCUMENTS: dict[str, Object] = {
@@ -60,4 +68,5 @@ _DOCUMENTS: dict[str, Object] = {
         for group, version in _GROUPS
     },
     **{f"/apis/{group}/{version}": _resource_list(group, version) for group, version in _GROUPS},
+    **openapi_documents(),
 }

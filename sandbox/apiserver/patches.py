@@ -41,7 +41,7 @@ def accepted(resource: Resource) -> tuple[str, ...]:
 
 
 def apply_patch(resource: Resource, content_type: str, target: Object, patch: Any) -> Object:
-    """Return the patched copy of `target`. 415 for another content type (server-side apply among them)."""
+    """Return the patched copy of `target`. 415 for another content type."""
     if content_type not in accepted(resource):
         raise unsupported_media_type(accepted(resource))
     if content_type == JSON_PATCH:
@@ -78,11 +78,17 @@ def merge(target: Any, patch: Any, *, by_key: bool) -> Any:
     return target
 
 
-def _merge_list(field: str, target: list[Any], patch: list[Any]) -> list[Any]:
+def key_of(field: str, entries: list[Any]) -> str | None:
+    """Return the key by which a list of this name merges, None where the list is one value."""
     key = MERGE_KEYS.get(field, "name")
+    return key if all(isinstance(each, dict) and key in each for each in entries) else None
+
+
+def _merge_list(field: str, target: list[Any], patch: list[Any]) -> list[Any]:
     if {"$patch": "replace"} in patch:
         return [each for each in patch if each != {"$patch": "replace"}]
-    if not all(isinstance(each, dict) and key in each for each in [*target, *patch]):
+    key = key_of(field, [*target, *patch])
+    if key is None:
         return patch
     merged = {each[key]: each for each in target}
     for each in patch:

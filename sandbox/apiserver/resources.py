@@ -51,6 +51,7 @@ class Resource(msgspec.Struct, frozen=True):
 
 
 _STATUS = ("status",)
+_SCALED = ("status", "scale")
 _INVOLVED = tuple(
     f"involvedObject.{part}"
     for part in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
@@ -100,6 +101,8 @@ VALIDATING = Resource(
     conditional=True,
 )
 
+SCALE = Resource("autoscaling", "v1", "", "Scale")  # the kind of a subresource, never a resource itself
+
 RESOURCES: tuple[Resource, ...] = (
     PODS,
     NAMESPACES,
@@ -123,10 +126,10 @@ RESOURCES: tuple[Resource, ...] = (
     ),
     Resource("events.k8s.io", "v1", "events", "Event", ("ev",), fields=("reason", "type")),
     Resource("coordination.k8s.io", "v1", "leases", "Lease", conditional=True),
-    Resource("apps", "v1", "deployments", "Deployment", ("deploy",), subresources=_STATUS),
-    Resource("apps", "v1", "replicasets", "ReplicaSet", ("rs",), subresources=_STATUS),
+    Resource("apps", "v1", "deployments", "Deployment", ("deploy",), subresources=_SCALED),
+    Resource("apps", "v1", "replicasets", "ReplicaSet", ("rs",), subresources=_SCALED),
     Resource("apps", "v1", "daemonsets", "DaemonSet", ("ds",), subresources=_STATUS),
-    Resource("apps", "v1", "statefulsets", "StatefulSet", ("sts",), subresources=_STATUS),
+    Resource("apps", "v1", "statefulsets", "StatefulSet", ("sts",), subresources=_SCALED),
     Resource("batch", "v1", "jobs", "Job", subresources=_STATUS, fields=("status.successful",)),
     Resource("batch", "v1", "cronjobs", "CronJob", ("cj",), subresources=_STATUS),
     Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", subresources=_STATUS),

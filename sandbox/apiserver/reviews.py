@@ -37,7 +37,8 @@ class User(msgspec.Struct, frozen=True):
 class Attributes(msgspec.Struct, frozen=True):
     """What admission knows of one request. `object` is None for DELETE, `old` is None for CREATE.
 
-    `options` are the CreateOptions, UpdateOptions or DeleteOptions of the request.
+    `options` are the CreateOptions, UpdateOptions or DeleteOptions of the request. `kind` is what the object is, where
+    it is not of the resource's own kind.
     """
 
     resource: Resource
@@ -50,6 +51,7 @@ class Attributes(msgspec.Struct, frozen=True):
     old: Object | None = None
     subresource: str = ""
     dry_run: bool = False
+    kind: Resource | None = None
 
 
 class Hook(msgspec.Struct, frozen=True):
@@ -158,7 +160,8 @@ def _object_selected(hook: Hook, attributes: Attributes) -> bool:
 def review_of(attributes: Attributes, uid: str) -> Object:
     """Return the AdmissionReview that is sent. Empty name, namespace and subResource are left out."""
     resource = attributes.resource
-    kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+    of = attributes.kind or resource
+    kind = {"group": of.group, "version": of.version, "kind": of.kind}
     plural = {"group": resource.group, "version": resource.version, "resource": resource.plural}
     optional = {
         "subResource": attributes.subresource,

@@ -134,6 +134,13 @@ class Configuration(msgspec.Struct, rename="camel"):
     webhooks: list[Webhook] = []
 
 
+class Workload(msgspec.Struct, rename="camel"):
+    """An object with a subresource `scale`."""
+
+    metadata: Metadata
+    spec: dict[str, Any] = {}
+
+
 class Anything(msgspec.Struct, rename="camel"):
     """An object of every other kind."""
 
@@ -142,7 +149,8 @@ class Anything(msgspec.Struct, rename="camel"):
 
 def decoded(resource: Resource, value: Any) -> Object:
     """Return the object without nulls. ValueError, with the JSON path, where a type is not as it must be."""
-    shape: type = {PODS: Pod, MUTATING: Configuration, VALIDATING: Configuration}.get(resource, Anything)
+    other = Workload if "scale" in resource.subresources else Anything
+    shape: type = {PODS: Pod, MUTATING: Configuration, VALIDATING: Configuration}.get(resource, other)
     obj: Object = _without_nulls(value)
     if isinstance(obj, dict):
         obj.setdefault("metadata", {})

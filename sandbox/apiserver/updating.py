@@ -43,24 +43,24 @@ async def replace(world: World, ask: Ask) -> Object:
             f"the name of the object ({name_of(body)}) does not match the name on the URL ({ask.name})"
         )
     body["metadata"]["name"] = ask.name
-    return await _update(world, ask, lambda _: copy.deepcopy(body))
+    return await change(world, ask, lambda _: copy.deepcopy(body))
 
 
 async def patch(world: World, ask: Ask) -> Object:
     """PATCH of an object or of one of its subresources."""
     operations = ask.json()
-    return await _update(
+    return await change(
         world,
         ask,
         lambda existing: ask.fitted(apply_patch(ask.resource, ask.content_type, existing, operations)),
     )
 
 
-async def _update(world: World, ask: Ask, change: Callable[[Object], Object]) -> Object:
+async def change(world: World, ask: Ask, changed: Callable[[Object], Object]) -> Object:
     """Change the stored object; start again where somebody else wrote meanwhile, as GuaranteedUpdate does."""
     for _ in range(ATTEMPTS):
         existing = stored(world, ask)
-        new = await _admitted_update(world, ask, change(existing), existing)
+        new = await _admitted_update(world, ask, changed(existing), existing)
         if world.store.get(ask.resource, ask.namespace, ask.name) is existing:
             return new if ask.dry_run or new == existing else _store_update(world, ask.resource, new)
     raise conflict(ask.resource, ask.name)
@@ -82,15 +82,15 @@ async def _admitted_update(world: World, ask: Ask, submitted: Object, existing: 
     )
     attributes = await world.admission.mutate(attributes, ask.warnings)
     submitted = attributes.object or {}
-    _check_version(ask.resource, submitted, existing)
+    check_version(ask.resource, submitted, existing)
     new = _prepared(ask, submitted, existing)
     check(ask.resource, new, creating=False, old=existing, subresource=ask.subresource)
     await world.admission.validate(msgspec.structs.replace(attributes, object=new), ask.warnings)
     return new
 
 
-def _check_version(resource: Resource, submitted: Object, existing: Object) -> None:
-    """409 where the client saw another version or another object of the same name."""
+def check_version(resource: Resource, submitted: Object, existing: Object) -> None:
+    """Raise a 409 where the client saw another version or another object of the same name."""
     metadata, current, name = submitted["metadata"], existing["metadata"], name_of(existing)
     version = metadata.get("resourceVersion") or ""
     if not version and resource.conditional:
@@ -107,7 +107,7 @@ def _prepared(ask: Ask, submitted: Object, existing: Object) -> Object:
         return {**existing, "status": submitted.get("status") or {}}
     if ask.subresource == "ephemeralcontainers":
         ephemeral = submitted["spec"].get("ephemeralContainers") or []
-        return _next_generation(
+        return next_generation(
             {**existing, "spec": {**existing["spec"], "ephemeralContainers": ephemeral}}, existing
         )
     kept = {key: existing["metadata"][key] for key in _SYSTEM_FIELDS if key in existing["metadata"]}
@@ -116,10 +116,11 @@ def _prepared(ask: Ask, submitted: Object, existing: Object) -> Object:
     if "status" in ask.resource.subresources:
         new.pop("status", None)
         new |= {key: existing[key] for key in ("status",) if key in existing}
-    return _next_generation(new, existing)
+    return next_generation(new, existing)
 
 
-def _next_generation(new: Object, existing: Object) -> Object:
+def next_generation(new: Object, existing: Object) -> Object:
+    """Return `new` with the next generation where more than metadata and status changed."""
     generation = existing["metadata"].get("generation")
     if generation is None or _content(new) == _content(existing):
         return new

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 
 async def test_a_merge_patch_sets_and_removes(client: Any, kit: Any) -> None:
     await client.post("pods", kit.pod())
@@ -55,16 +53,6 @@ async def test_volume_mounts_merge_by_path_and_lists_without_a_key_are_replaced(
     patched = (await client.patch(f"{path}/j", {"spec": spec}, "strategic-merge")).body["spec"]
     assert patched["volumeMounts"] == [mounts[0], {**mounts[1], "readOnly": True}]
     assert patched["args"] == ["2"]
-
-
-@pytest.mark.parametrize(
-    "path", ["/api/v1/namespaces/default", "/apis/gpufence.io/v1alpha1/gpupolicies/default"]
-)
-async def test_server_side_apply_is_a_415_that_names_what_works(client: Any, path: str) -> None:
-    await client.post("/apis/gpufence.io/v1alpha1/gpupolicies", {"metadata": {"name": "default"}, "spec": {}})
-    headers = {"Content-Type": "application/apply-patch+yaml"}
-    code, status, _ = await client.ask("PATCH", path, {"metadata": {}}, headers)
-    assert (code, status["reason"]) == (415, "UnsupportedMediaType")
 
 
 async def test_a_custom_resource_has_no_strategic_merge(client: Any) -> None:

@@ -75,7 +75,7 @@ async def test_discovery_names_every_group_and_resource(client: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/openapi/v2", "/openapi/v3", "/apis/none.io/v1", "/metrics", "/api/v2/pods"]
+    "path", ["/openapi/v2", "/openapi/v3/apis/none.io/v1", "/apis/none.io/v1", "/metrics", "/api/v2/pods"]
 )
 async def test_what_is_not_served_is_a_404(client: Any, path: str) -> None:
     assert (await client.get(path)).code == 404

@@ -6,6 +6,9 @@ import copy
 
 import pytest
 
+from policy.load import load_policy
+from webhook import others as others_module
+
 PRIVILEGED = {
     "metadata": {"labels": {"app": "a"}},
     "spec": {
@@ -30,12 +33,13 @@ WORKLOADS = {
 
 
 @pytest.fixture
-def asked(review, answered):
+def asked(review, answered, policy):
     """Ask about an object of a resource, as the API server does."""
 
-    def ask(group, resource, obj, endpoint="validate", **changes):
+    def ask(group, resource, obj, endpoint="validate", *, fail_mode="allow", policy=policy, **changes):
         about = {"group": group, "version": "v1", "resource": resource}
-        return answered(review(resource=about, object=obj, **changes), endpoint)
+        body = review(resource=about, object=obj, **changes)
+        return answered(body, endpoint, fail_mode=fail_mode, policy=policy)
 
     return ask
 
@@ -72,9 +76,67 @@ def test_a_workload_of_a_controller_is_not_warned_about_twice(asked):
     assert not asked("apps", "replicasets", obj).get("warnings")
 
 
-@pytest.mark.parametrize("spec", [None, {}, {"template": 1}, {"template": {"spec": {"containers": [1]}}}, []])
-def test_a_malformed_workload_is_left_to_the_api_server(asked, spec):
-    assert asked("apps", "deployments", workload(spec))["allowed"]
+MALFORMED = [
+    None,
+    1,
+    {},
+    {"metadata": [], "spec": {"containers": []}},
+    {"spec": None},
+    {"spec": {"containers": [1]}},
+    {"spec": {"containers": [{"name": "m", "env": [{"name": 1}]}]}},
+]
+
+
+@pytest.mark.parametrize("template", MALFORMED, ids=str)
+@pytest.mark.parametrize(("group", "resource"), WORKLOADS)
+def test_a_malformed_template_is_left_to_the_api_server_whatever_the_fail_mode(
+    asked, group, resource, template
+):
+    spec = (
+        {"jobTemplate": {"spec": {"template": template}}}
+        if resource == "cronjobs"
+        else {"template": template}
+    )
+    response = asked(group, resource, workload(spec), fail_mode="deny")
+    assert response == {"uid": response["uid"], "allowed": True}
+
+
+@pytest.mark.parametrize(
+    "spec", [None, [], 1, {"template": 1}, {"jobTemplate": 1}, {"jobTemplate": {"spec": []}}]
+)
+@pytest.mark.parametrize(("group", "resource"), WORKLOADS)
+def test_a_malformed_workload_is_left_to_the_api_server(asked, group, resource, spec):
+    assert asked(group, resource, workload(spec), fail_mode="deny")["allowed"]
+
+
+@pytest.mark.parametrize("owners", [1, "x", {"a": 1}, [1], [None]], ids=str)
+def test_malformed_owners_of_a_workload_are_left_to_the_api_server(asked, owners):
+    obj = workload(WORKLOADS["apps", "deployments"], ownerReferences=owners)
+    assert asked("apps", "deployments", obj, fail_mode="deny")["allowed"]
+
+
+@pytest.mark.parametrize(("group", "resource"), WORKLOADS)
+def test_an_error_of_our_own_never_refuses_a_workload(asked, monkeypatch, group, resource):
+    def fail(*_):
+        raise KeyError("hunter2")
+
+    monkeypatch.setattr(others_module, "mutate", fail)
+    response = asked(group, resource, workload(WORKLOADS[group, resource]), fail_mode="deny")
+    assert response["allowed"]
+    (warning,) = response["warnings"]
+    assert warning.startswith("gpufence could not judge the pod template")
+    assert "refused" not in warning
+    assert "fault" in response["auditAnnotations"]
+
+
+@pytest.mark.parametrize(("group", "resource"), WORKLOADS)
+def test_c71_in_audit_mode_a_workload_is_told_that_its_pods_would_be_denied(asked, group, resource):
+    policy = load_policy({**POLICY, "spec": {**POLICY["spec"], "enforcement": "audit"}}).policy
+    response = asked(group, resource, workload(WORKLOADS[group, resource]), policy=policy)
+    assert response["allowed"]
+    told = [text for text in response["warnings"] if text.startswith("[GF201]")]
+    assert [text.startswith("[GF201] would be denied: ") for text in told] == [True]
+    assert not [text for text in response["warnings"] if "will be denied" in text]
 
 
 @pytest.mark.parametrize("subresource", ["scale", "status"])
