@@ -114,7 +114,9 @@ class Record(_Part, frozen=True, kw_only=True):
     fault: Annotated[str, _is("Why nothing could be decided")] = ""
     fail_mode: Annotated[str, _is("Setting that answered in place of a decision")] = ""
     notes: Annotated[tuple[str, ...], _is("What could not be known, or what a policy's author was told")] = ()
-    latency_micros: Annotated[int | None, _is("Time to decide, in microseconds")] = None
+    latency_micros: Annotated[
+        int | None, _is("From the head of the request to its answer, in microseconds")
+    ] = None
     missing: Annotated[int, _is("In a gap: how many records are missing here")] = 0
     cut: Annotated[Cut | None, _is("What is not in the record because it would be too long")] = None
 

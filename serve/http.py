@@ -74,8 +74,10 @@ class Drain:
     listening, `wait`, and then aiohttp's shutdown.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, refused: Callable[[int], None] = lambda _code: None) -> None:
+        """`refused` hears the code of every answer that is an HTTP error."""
         self.in_flight = 0
+        self._refused = refused
         self._draining = False
         self._none_left = asyncio.Event()
 
@@ -104,6 +106,7 @@ class Drain:
             try:
                 return self._last(await handler(request))
             except web.HTTPException as answer:
+                self._refused(answer.status)
                 self._last(answer)
                 raise
             finally:

@@ -62,7 +62,7 @@ class Crew:
         clock: Callable[[], float],
         random: Random,
         log: FilteringBoundLogger,
-        forget: Callable[[int], None],
+        forget: Callable[[int], object],
     ) -> None:
         self._work = work
         self._clock = clock

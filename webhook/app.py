@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _JSON = "application/json"
 
 
-# What hears of an answer, and the seconds that it took to find, once it is on its way.
+# What hears of an answer, and of the seconds since the head of its request was there, once it is on its way.
 Tell = Callable[["Endpoint", Answered, float], None]
 
 
@@ -67,10 +67,10 @@ def build_app(
 
     def handler(endpoint: Endpoint) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
+            started = time.perf_counter()
             if drain.in_flight > settings.max_in_flight:
                 raise _busy(settings.max_in_flight)
             body = await _body(request, settings)
-            started = time.perf_counter()
             try:
                 terms = Terms(inputs.policy, inputs.labels_of, clock(), settings.fail_mode)
                 answered = answer_body(body, endpoint, terms)

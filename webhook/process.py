@@ -10,20 +10,22 @@ import time
 from random import SystemRandom
 from typing import TYPE_CHECKING
 
+import msgspec
 import uvloop
 
 from serve import logs
 from serve.faults import describe_fault
-from serve.workers import Crew
+from serve.shared_metrics import forget_worker, shared_directory
+from serve.workers import Crew, Link
 from webhook.app import utc_now
 from webhook.inputs import load_files
-from webhook.run import address_of, cluster_of, listen, running
+from webhook.run import Listeners, address_of, cluster_of, listen, running
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
-    from serve.workers import Link
-    from webhook.run import Listeners, Server
+    from webhook.run import Server
     from webhook.settings import WebhookSettings
 
 _MARGIN_SECONDS = 5.0  # past the longest regular stop, after which a worker is killed
@@ -36,32 +38,41 @@ def run(settings: WebhookSettings, ready: Callable[[str], None]) -> None:
     """
     logs.configure(settings.log_level, settings.log_format)
     if settings.workers == 1:
-        uvloop.run(_until_stopped(settings, None, ready, None))
+        uvloop.run(_until_stopped(settings, ready))
         return
     load_files(settings, utc_now())  # for its problems: each worker reads for itself
     if settings.policy_file is None:
         cluster_of(settings)
     listeners = listen(settings)
     url = f"https://{address_of(listeners.https)}"
-    crew = Crew(
-        settings.workers,
-        lambda link: _work(settings, listeners, link),
-        clock=time.monotonic,
-        random=SystemRandom(),
-        log=logs.logger("webhook"),
-        forget=lambda _: None,
-    )
     patience = settings.stop_delay_seconds + settings.shutdown_timeout_seconds + _MARGIN_SECONDS
-    crew.run(lambda: ready(url), patience)
+    with shared_directory() as shared:
+        crew = Crew(
+            settings.workers,
+            lambda link: _work(settings, Worker(listeners, shared, link)),
+            clock=time.monotonic,
+            random=SystemRandom(),
+            log=logs.logger("webhook"),
+            forget=lambda pid: forget_worker(pid, shared),
+        )
+        crew.run(lambda: ready(url), patience)
 
 
-def _work(settings: WebhookSettings, listeners: Listeners, link: Link) -> None:
+class Worker(msgspec.Struct, frozen=True):
+    """What a worker shares with the others, and how it is joined to its parent."""
+
+    listeners: Listeners
+    metrics: Path
+    link: Link
+
+
+def _work(settings: WebhookSettings, worker: Worker) -> None:
     logs.configure(settings.log_level, settings.log_format, worker=os.getpid())
-    uvloop.run(_until_stopped(settings, listeners, lambda _: link.say_ready(), link))
+    uvloop.run(_until_stopped(settings, lambda _: worker.link.say_ready(), worker))
 
 
 async def _until_stopped(
-    settings: WebhookSettings, listeners: Listeners | None, ready: Callable[[str], None], link: Link | None
+    settings: WebhookSettings, ready: Callable[[str], None], worker: Worker | None = None
 ) -> None:
     log = logs.logger("webhook")
     loop = asyncio.get_running_loop()
@@ -70,9 +81,10 @@ async def _until_stopped(
     loop.add_signal_handler(signal.SIGHUP, again.set)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.put_nowait, number)
-    if link is not None:
-        loop.add_reader(link.lifeline, _orphaned, loop, link, stop)
-    async with running(settings, listeners=listeners) as server:
+    listeners, shared = (worker.listeners, worker.metrics) if worker else (None, None)
+    if worker is not None:
+        loop.add_reader(worker.link.lifeline, _orphaned, loop, worker.link, stop)
+    async with running(settings, listeners=listeners, shared=shared) as server:
         reloads = asyncio.create_task(_reload_when(again, server))
         greeting = asyncio.create_task(_greet(settings, server, ready))
         number = await stop.get()
@@ -91,8 +103,9 @@ async def _until_stopped(
 
 async def _greet(settings: WebhookSettings, server: Server, ready: Callable[[str], None]) -> None:
     await server.known()
+    told = {} if server.metrics_address is None else {"metrics": f"http://{server.metrics_address}/metrics"}
     logs.logger("webhook").info(
-        "ready", url=server.url, policy=server.inputs.version, fail_mode=settings.fail_mode
+        "ready", url=server.url, policy=server.inputs.version, fail_mode=settings.fail_mode, **told
     )
     server.log_doubts()
     ready(server.url)

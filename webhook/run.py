@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import socket
 import sys
@@ -19,21 +18,24 @@ from kube.client import Client
 from kube.config import ConnectionConfigError, in_cluster
 from kube.events import EventWriter
 from kube.kubeconfig import from_kubeconfig
-from policy.errors import InternalError
 from serve import logs
 from serve.background import background, flushed
 from serve.certificate import follow
-from serve.connections import Connections
-from serve.http import BACKLOG, KEEP_ALIVE_SECONDS, LINGER_SECONDS, Drain, listening_socket
+from serve.http import LINGER_SECONDS, Drain, listening_socket
+from serve.metrics import metrics_handler, new_registry
+from serve.serving import answering
 from serve.settings import Address
 from webhook.app import build_app, utc_now
 from webhook.inputs import Inputs, StartError, load_files
-from webhook.sources import POLICY, ClusterSources, FileSources
+from webhook.metrics import WebhookMetrics
+from webhook.sources import COLLECTIONS, POLICY, ClusterSources, FileSources
+from webhook.state import State
 from webhook.telling import Records, Telling, policy_taken
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from datetime import datetime
+    from pathlib import Path
 
     from audit.sink import AuditSink
     from kube.config import Connection
@@ -74,10 +76,19 @@ def address_of(listener: socket.socket) -> Address:
 class Server:
     """A webhook that listens."""
 
-    def __init__(self, address: Address, inputs: Inputs, drain: Drain, clock: Callable[[], datetime]) -> None:
-        self.address = address
+    def __init__(
+        self,
+        listeners: Listeners,
+        inputs: Inputs,
+        drain: Drain,
+        metrics: WebhookMetrics,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self.address = address_of(listeners.https)
+        self.metrics_address = address_of(listeners.metrics) if listeners.metrics is not None else None
         self.inputs = inputs
         self.drain = drain
+        self._metrics = metrics
         self._clock = clock
         self._log = logs.logger("webhook")
         self._one_reload = asyncio.Lock()
@@ -100,6 +111,8 @@ class Server:
             done = await asyncio.to_thread(self.inputs.reload, self._clock())
         for problem in done.problems:
             self._log.error("reload_problem", problem=problem)
+        if POLICY in done.kept:
+            self._metrics.policy_refused()
         if done.kept:
             self._log.error("reload_refused", kept=done.kept, policy_in_force=self.inputs.version)
         if done.changed or not done.kept:
@@ -131,27 +144,39 @@ async def running(
     clock: Callable[[], datetime] = utc_now,
     *,
     listeners: Listeners | None = None,
+    shared: Path | None = None,
     connection: Connection | None = None,
     sink: AuditSink | None = None,
 ) -> AsyncIterator[Server]:
     """Run the webhook while the block runs; leaving it drains the requests in flight.
 
-    `listeners` are opened here where none are given. `connection` leads to the API server where the settings
-    name no policy file. `sink` takes the records; without one they go to stderr, a line each. StartError before
-    anything listens, with every problem of the files.
+    `listeners` are opened here where none are given; `shared` is where several workers add up their metrics.
+    `connection` leads to the API server where the settings name no policy file. `sink` takes the records; without
+    one they go to stderr, a line each. StartError before anything listens, with every problem of the files.
     """
     files, certificate = await asyncio.to_thread(load_files, settings, clock())
     async with AsyncExitStack() as stack:
-        sources, events = (files, None) if files else await _watching(stack, settings, connection, clock)
+        registry = new_registry()
+        metrics = WebhookMetrics(registry, settings.fail_mode, () if files else COLLECTIONS)
+        sources, events = (
+            (files, None) if files else await _watching(stack, settings, connection, metrics, clock)
+        )
         inputs = Inputs(sources, certificate)
-        drain = Drain()
+        drain = Drain(metrics.refused)
         opened = listeners or listen(settings)
         stack.callback(opened.close)
-        server = Server(address_of(opened.https), inputs, drain, clock)
+        server = Server(opened, inputs, drain, metrics, clock)
         records = await _recording(stack, sink or LogSink(_to_stderr), inputs, clock)
-        app = build_app(settings, inputs, drain, Telling(records, events).answered, clock)
-        await stack.enter_async_context(_answering(app, server, settings, opened.https))
-        await stack.enter_async_context(background(certificate=follow(server.look)))
+        state = State(metrics, inputs, drain, records, events)
+        state.report(clock())
+        if opened.metrics is not None:
+            app = web.Application()
+            app.router.add_get("/metrics", metrics_handler(registry, shared))
+            await stack.enter_async_context(answering(app, Drain(), opened.metrics, settings))
+        app = build_app(settings, inputs, drain, Telling(metrics, records, events).answered, clock)
+        await stack.enter_async_context(answering(app, drain, opened.https, settings, certificate.context))
+        follow_up = {"certificate": follow(server.look), "metrics": state.keep_reporting(clock)}
+        await stack.enter_async_context(background(**follow_up))
         yield server
 
 
@@ -170,12 +195,15 @@ async def _watching(
     stack: AsyncExitStack,
     settings: WebhookSettings,
     connection: Connection | None,
+    metrics: WebhookMetrics,
     clock: Callable[[], datetime],
 ) -> tuple[ClusterSources, EventWriter]:
     """Follow policy and namespaces, and write Events, until the stack is unwound."""
     log = logs.logger("watch")
     client = await stack.enter_async_context(Client(connection or cluster_of(settings)))
-    sources = ClusterSources(client, lambda found: policy_taken(found, log, events.emit), log.warning)
+    sources = ClusterSources(
+        client, lambda found: policy_taken(found, log, metrics, events.emit), log.warning
+    )
     events = EventWriter(
         client,
         controller="gpufence.io/webhook",
@@ -205,47 +233,3 @@ async def _recording(
 def _to_stderr(line: str) -> None:
     sys.stderr.write(line)
     sys.stderr.flush()
-
-
-@asynccontextmanager
-async def _answering(
-    app: web.Application, server: Server, settings: WebhookSettings, listener: socket.socket
-) -> AsyncIterator[None]:
-    """Answer HTTPS requests while the block runs, and those in flight after it."""
-    runner = web.AppRunner(
-        app,
-        access_log=None,
-        keepalive_timeout=KEEP_ALIVE_SECONDS,
-        lingering_time=LINGER_SECONDS,
-        shutdown_timeout=LINGER_SECONDS,  # the drain has waited for the requests; the rest is cancelled
-    )
-    connections = Connections(lambda: _protocol(runner), settings.request_timeout_seconds)
-    app.middlewares.extend((connections.middleware(), server.drain.middleware()))
-    await runner.setup()
-    try:
-        # aiohttp's own site cannot be given a protocol around its own.
-        site = await asyncio.get_running_loop().create_server(
-            connections,
-            sock=listener,
-            ssl=server.inputs.certificate.context,
-            backlog=BACKLOG,
-            ssl_handshake_timeout=settings.request_timeout_seconds,
-        )
-        try:
-            yield
-        finally:
-            site.close()
-            await server.drain.wait(settings.shutdown_timeout_seconds)
-            await runner.cleanup()
-            # What is left waits for clients to take note of a TLS shutdown, or is in the middle of a handshake.
-            connections.abort()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(site.wait_closed(), LINGER_SECONDS)
-    finally:
-        await runner.cleanup()
-
-
-def _protocol(runner: web.AppRunner) -> asyncio.BaseProtocol:
-    if runner.server is None:
-        raise InternalError("a connection before the server was set up")
-    return runner.server()

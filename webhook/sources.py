@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from policy.model import Policy
     from policy.problems import Problem
 
-POLICY, NAMESPACES = "policy", "namespaces"
+POLICY, NAMESPACES = COLLECTIONS = ("policy", "namespaces")
 POLICIES_PATH = "/apis/gpufence.io/v1alpha1/gpupolicies"
 NAMESPACES_PATH = "/api/v1/namespaces"
 

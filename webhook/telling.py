@@ -1,4 +1,4 @@
-"""What follows from an answer, or from a changed policy: a record, an Event, a line in the log.
+"""What follows from an answer, or from a changed policy: a count, a record, an Event, a line in the log.
 
 Nothing of it waits, and nothing of it can fail an answer.
 """
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kube.events import EventWriter, Notice
     from serve.policy_source import Taken
     from webhook.answer import Answered, Endpoint
+    from webhook.metrics import WebhookMetrics
 
 # Bytes of records that wait for a sink: some thousand ordinary ones, or 50 of the longest that a tenant can cause.
 QUEUE_BYTES = 4 * 1024 * 1024
@@ -85,14 +86,16 @@ class Records:
 class Telling:
     """Tells of answers. Called behind each, once it is on its way."""
 
-    def __init__(self, records: Records, events: EventWriter | None) -> None:
+    def __init__(self, metrics: WebhookMetrics, records: Records, events: EventWriter | None) -> None:
+        self._metrics = metrics
         self._records = records
         self._events = events
         self._log = logger("webhook")
 
     def answered(self, endpoint: Endpoint, answered: Answered, seconds: float) -> None:
-        """Tell of an answer that took so many seconds to find."""
+        """Tell of an answer that came so many seconds after the head of its request."""
         try:
+            self._metrics.decided(endpoint, answered, seconds)
             self._records.decided(endpoint, answered, seconds)
             notice = notice_of(endpoint, answered) if self._events is not None else None
             if notice is not None and self._events is not None:
@@ -131,7 +134,9 @@ class Telling:
         )
 
 
-def policy_taken(found: Taken, log: FilteringBoundLogger, emit: Callable[[Notice], None]) -> None:
+def policy_taken(
+    found: Taken, log: FilteringBoundLogger, metrics: WebhookMetrics, emit: Callable[[Notice], None]
+) -> None:
     """Tell what became of a changed GpuPolicy."""
     version = "none" if isinstance(found.policy, Unreadable) else found.policy.version
     if not found.problems:
@@ -139,6 +144,7 @@ def policy_taken(found: Taken, log: FilteringBoundLogger, emit: Callable[[Notice
         for doubt in found.warnings:
             log.warning("policy_doubt", problem=str(doubt))
         return
+    metrics.policy_refused()
     for problem in found.problems:
         log.error("policy_problem", problem=str(problem))
     log.error("policy_refused", policy_in_force=version)

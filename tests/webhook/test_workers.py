@@ -151,3 +151,22 @@ def test_problems_of_the_files_are_told_once_and_nothing_is_started(config, file
         assert process.popen.wait(20) == 2
         told = process.popen.stderr.read()
         assert told.count("apiVersion") == 1
+
+
+def test_one_scrape_has_the_sum_of_all_workers_also_of_one_that_died(config, files, review):
+    with config.open("a") as file:
+        file.write("metricsListen: 127.0.0.1:0\n")
+    with started(config, 3) as process:
+        url = url_of(process)
+        metrics = process.until("ready", 3)[0]["metrics"]
+        assert all(ask(url, files, review()) for _ in range(30))
+        victim = process.until("ready", 3)[0]["worker"]
+        os.kill(victim, signal.SIGKILL)
+        process.until("worker_ended")
+        process.until("ready", 4)
+        assert all(ask(url, files, review()) for _ in range(12))
+        with urllib.request.urlopen(metrics, timeout=10) as response:  # noqa: S310 - our own URL
+            lines = dict(
+                line.rsplit(" ", 1) for line in response.read().decode().splitlines() if line[0] != "#"
+            )
+        assert lines['gpufence_admission_decisions_total{endpoint="mutate",verdict="allow"}'] == "42.0"
