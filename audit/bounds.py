@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from audit.record import Cut, Record
+from audit.record import Cut, Record, encode
 
 if TYPE_CHECKING:
     from audit.record import Actor, Hit
@@ -32,6 +32,32 @@ PATCH_MAX = 128
 
 def bounded(record: Record) -> Record:
     """Return the record within the bounds, with `cut` where something is not as it was."""
+    return record if _is_plain(record) else _bounded(record)
+
+
+def _is_plain(record: Record) -> bool:
+    """Whether the record is within the bounds as it is; nearly all are, and this takes a fifth of the time.
+
+    JSON escapes control characters, quotes and backslashes. Where none is escaped and all is ASCII, every text is
+    printable, and none is longer than what lies between two quotes.
+    """
+    groups = record.actor.groups if record.actor is not None else ()
+    if (
+        len(groups) > GROUPS_MAX
+        or len(record.hits) > HITS_MAX
+        or len(record.patch) > PATCH_MAX
+        or len(record.notes) > NOTES_MAX
+    ):
+        return False
+    try:
+        data = encode(record)
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+    plain = data.isascii() and b"\\" not in data and b"\x7f" not in data
+    return plain and max(map(len, data.split(b'"'))) <= TEXT_MAX
+
+
+def _bounded(record: Record) -> Record:
     actor, groups = _bounded_actor(record.actor)
     hits, patch, notes = _foremost(record.hits), record.patch[:PATCH_MAX], record.notes[:NOTES_MAX]
     texts = _Texts()

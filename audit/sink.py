@@ -23,7 +23,7 @@ class AuditSink(Protocol):
 
 
 class LogSink:
-    """Writes each record as one line of canonical JSON, with its newline, in one call of `write`.
+    """Writes each record as one line of canonical JSON, all that come together in one call of `write`.
 
     In a stream with other log lines, `version` and `kind` tell records apart: log lines have `event` and `level`.
     """
@@ -33,5 +33,4 @@ class LogSink:
 
     async def append(self, records: Sequence[Record]) -> None:
         """Write the records, in their order."""
-        for record in records:
-            self._write(encode(record).decode() + "\n")
+        self._write("".join([encode(record).decode() + "\n" for record in records]))

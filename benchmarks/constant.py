@@ -1,16 +1,20 @@
-"""The least that a server on the webhook's stack can do: read the body and answer a constant, over the same TLS."""
+"""The least that the webhook's server can do: read the body and answer a constant, with the same bounds on clients."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import uvloop
 from aiohttp import web
 
-from serve.http import KEEP_ALIVE_SECONDS, LINGER_SECONDS, listening_socket, tls_context
+from serve.certificate import ServedCertificate
+from serve.http import Drain, listening_socket
+from serve.serving import answering
 from serve.settings import Address
+from webhook.settings import WebhookSettings
 
 
 async def serve(certificates: Path, size: int) -> None:
@@ -21,16 +25,14 @@ async def serve(certificates: Path, size: int) -> None:
         await request.read()
         return web.Response(body=constant, content_type="application/json")
 
-    app = web.Application(client_max_size=10 << 20)
+    settings = WebhookSettings()
+    app = web.Application(client_max_size=settings.max_body_bytes, handler_args={"auto_decompress": False})
     app.router.add_post("/mutate", answer)
-    runner = web.AppRunner(
-        app, access_log=None, keepalive_timeout=KEEP_ALIVE_SECONDS, lingering_time=LINGER_SECONDS
-    )
-    await runner.setup()
     listener = listening_socket(Address("127.0.0.1", 0))
-    await web.SockSite(runner, listener, ssl_context=tls_context(certificates)).start()
-    print(f"ready on https://127.0.0.1:{listener.getsockname()[1]}", flush=True)
-    await asyncio.Event().wait()
+    tls = ServedCertificate(certificates, datetime.now(UTC)).context
+    async with answering(app, Drain(), listener, settings, tls):
+        print(f"ready on https://127.0.0.1:{listener.getsockname()[1]}", flush=True)
+        await asyncio.Event().wait()
 
 
 def main() -> None:

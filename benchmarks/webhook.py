@@ -215,6 +215,36 @@ def measure(
     )
 
 
+def scale(directory: Path, rounds: int, seconds: float, connections: int) -> None:
+    """Print what a second worker adds. Here the sender shares the cores with them, so that two cannot double it."""
+    config = prepare(directory, {})
+    tls = ssl.create_default_context(cafile=str(directory / "ca.crt"))
+    data = request(review_of(2))
+    with (
+        webhook(config, directory / "one.log") as one,
+        webhook(config, directory / "two.log", extra_args=("--workers", "2")) as two,
+    ):
+        pairs = [
+            tuple(uvloop.run(load(each, tls, data, connections, seconds)) for each in (one, two))
+            for _ in range(rounds + 1)
+        ][1:]
+        memory = [memory_kib(each.pid) for each in (one, two)]
+    print(
+        f"\n{'workers':10} {'requests/s':>10} {'p50 us':>8} {'p99 us':>8} {'resident MiB':>13} {'proportional':>13}"
+    )
+    for workers, (side, (resident, proportional)) in enumerate(
+        zip(zip(*pairs, strict=True), memory, strict=True), start=1
+    ):
+        rate, p50, p99 = (
+            statistics.median(getattr(each, name) for each in side) for name in ("rate", "p50", "p99")
+        )
+        print(
+            f"{workers:<10} {rate:10.0f} {p50:8.0f} {p99:8.0f} {resident / 1024:13.0f} {proportional / 1024:13.0f}"
+        )
+    rate, p99 = (statistics.median(two[field] / one[field] for one, two in pairs) for field in (0, 2))
+    print(f"{'ratio':10} {rate:10.2f} {'':8} {p99:8.2f}")
+
+
 def _said(name: str, value: float, aim: str, met: bool) -> bool:
     print(f"{name}: {aim}; measured {value:.2f}: {'met' if met else 'MISSED'}")
     return met
@@ -234,6 +264,9 @@ def main() -> None:
     os.sched_setaffinity(0, {cores[_SENDER_CPU]})
     with tempfile.TemporaryDirectory() as folder:
         measure(Path(folder), given.rounds, given.seconds, given.connections, given.extra_args)
+        if not given.extra_args:
+            os.sched_setaffinity(0, cores)
+            scale(Path(folder), max(1, given.rounds // 2), given.seconds, given.connections)
 
 
 if __name__ == "__main__":

@@ -52,6 +52,8 @@ class Outbox(Generic[T]):
     An item is taken while the weights of all that are held come to no more than `capacity`. Each weighs 1, or what
     `weigh` says: where tenants choose how large an item is, only bytes bound the memory.
 
+    An item that comes to an empty queue waits for `gather` seconds, so that others go out with it.
+
     `gap(count)` makes an item that says how many are missing; it takes their place in the queue as soon as something
     was delivered. It weighs nothing, and two are never side by side. None: losses are only counted.
     `clock` is monotonic, in seconds.
@@ -75,6 +77,7 @@ class Outbox(Generic[T]):
         capacity: int = CAPACITY,
         batch: int = BATCH,
         patience: float = PATIENCE_SECONDS,
+        gather: float = 0.0,
     ) -> None:
         self.name = name
         self.delivered = 0
@@ -89,6 +92,7 @@ class Outbox(Generic[T]):
         self._capacity = capacity
         self._batch = batch
         self._patience = patience
+        self._gather = gather
         self._log = SparingLog(log, clock)
         self._backoff = Backoff(random)
         self._queue: deque[_Held[T]] = deque()
@@ -124,6 +128,8 @@ class Outbox(Generic[T]):
                 self._idle.set()
                 self._filled.clear()
                 await self._filled.wait()
+                if self._gather:
+                    await self._sleep(self._gather)
             batch = [self._queue[index] for index in range(min(self._batch, len(self._queue)))]
             if await self._try(batch):
                 failing_since = None
