@@ -7,6 +7,7 @@ request can bring about, it would be 0.8 MB. So a queue of records is bounded by
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,10 @@ GROUPS_MAX = 32
 NOTES_MAX = 16
 # Two visibility variables in sixty containers.
 PATCH_MAX = 128
+
+
+# Begins at a quote, so that the search is linear: from anywhere, it would look at each text once for each character.
+_LONG_TEXT = re.compile(rb'"[^"]{%d}' % (TEXT_MAX + 1))
 
 
 def bounded(record: Record) -> Record:
@@ -54,7 +59,7 @@ def _is_plain(record: Record) -> bool:
     except UnicodeEncodeError:  # half of a surrogate pair
         return False
     plain = data.isascii() and b"\\" not in data and b"\x7f" not in data
-    return plain and max(map(len, data.split(b'"'))) <= TEXT_MAX
+    return plain and _LONG_TEXT.search(data) is None
 
 
 def _bounded(record: Record) -> Record:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from datetime import datetime
+from datetime import UTC, datetime
 
 RANDOM_BYTES = 8
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def record_id(at: datetime, random: bytes) -> str:
@@ -29,13 +26,17 @@ def record_id(at: datetime, random: bytes) -> str:
 
 def timestamp(at: datetime) -> str:
     """Return RFC 3339 in UTC with six digits of a second; ValueError for a time without a zone."""
-    if at.tzinfo is None:
-        raise ValueError("a time without a zone is no point in time")
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return _utc(at).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
 def _micros(at: datetime) -> int:
+    since = _utc(at) - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def _utc(at: datetime) -> datetime:
+    if at.tzinfo is UTC:  # nearly always
+        return at
     if at.tzinfo is None:
         raise ValueError("a time without a zone is no point in time")
-    utc = at.astimezone(UTC)
-    return int(utc.replace(microsecond=0).timestamp()) * 1_000_000 + utc.microsecond
+    return at.astimezone(UTC)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
+from audit.record import decode
 from certs.authority import ServingNames, issue_serving, new_authority
 from certs.store import CA, CHAIN, KEY, write
 from policy.errors import InternalError
@@ -87,8 +88,8 @@ class _Kept:
     def __init__(self) -> None:
         self.records: list[Record] = []
 
-    async def append(self, records: Sequence[Record]) -> None:
-        self.records += records
+    async def append(self, records: Sequence[bytes]) -> None:
+        self.records += map(decode, records)
 
 
 def _issue(directory: Path) -> None:

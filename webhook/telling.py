@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from audit.identity import RANDOM_BYTES, record_id, timestamp
-from audit.record import Record, closing_record, gap_record, size
+from audit.record import closing_record, encode, gap_record
 from policy.default import NAME
 from policy.unreadable import Unreadable
 from serve.faults import describe_fault
@@ -51,14 +51,14 @@ class Records:
     ) -> None:
         self._now = now
         self._entropy = entropy
-        self.outbox: Outbox[Record] = Outbox(
+        self.outbox: Outbox[bytes] = Outbox(
             "records",
             sink.append,
             clock=time.monotonic,
             random=random.Random(),  # noqa: S311 - spreads retries, guards nothing
             log=logger("records").warning,
             gap=self._gap,
-            weigh=size,
+            weigh=len,
             gather=GATHER_SECONDS,
             capacity=QUEUE_BYTES,
         )
@@ -69,18 +69,17 @@ class Records:
         micros = round(seconds * _MICROS)
         record = record_of(endpoint, answered, at=at, identifier=identifier, latency_micros=micros)
         if record is not None:
-            self.outbox.put(record)
+            self.outbox.put(encode(record))
 
     def closing(self, policy_version: str) -> None:
         """Queue the last record."""
         at, identifier = self._stamp()
-        self.outbox.put(
-            closing_record(identifier=identifier, time=timestamp(at), policy_version=policy_version)
-        )
+        last = closing_record(identifier=identifier, time=timestamp(at), policy_version=policy_version)
+        self.outbox.put(encode(last))
 
-    def _gap(self, missing: int) -> Record:
+    def _gap(self, missing: int) -> bytes:
         at, identifier = self._stamp()
-        return gap_record(identifier=identifier, time=timestamp(at), missing=missing)
+        return encode(gap_record(identifier=identifier, time=timestamp(at), missing=missing))
 
     def _stamp(self) -> tuple[datetime, str]:
         at = self._now()

@@ -14,7 +14,7 @@ async def test_each_record_is_one_line_of_canonical_json():
     lines = []  # of one call each
     first = Record(id="1", time="t", kind="admission", fault="two\nlines")
     second = Record(id="2", time="t", kind="gap", missing=3)
-    await LogSink(lines.append).append([first, second])
+    await LogSink(lines.append).append([encode(first), encode(second)])
     assert lines == [encode(first).decode() + "\n" + encode(second).decode() + "\n"]
     assert lines[0].count("\n") == 2
     assert json.loads(lines[0].splitlines()[0])["fault"] == "two\nlines"
@@ -25,4 +25,4 @@ async def test_what_cannot_be_written_is_an_error_of_the_sink():
         raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space"):
-        await LogSink(full).append([Record(id="1", time="t", kind="admission")])
+        await LogSink(full).append([b"{}"])

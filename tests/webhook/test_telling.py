@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from audit.record import decode
 from kube.config import Connection
 from sandbox.apiserver import ApiServer
 from serve.settings import Address
@@ -34,7 +35,7 @@ class Sink:
     async def append(self, records):
         if self.fail:
             raise OSError("disk full")
-        self.records += records
+        self.records += map(decode, records)
 
 
 class Told:
