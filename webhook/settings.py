@@ -106,7 +106,7 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
     workers: Annotated[int, Meta(ge=1, le=64)] = 1
     """Processes that answer, on one port. One answers about a thousand pods a second; more are for clusters that
-    create more, and each needs a core and about 60 MiB. A parent restarts one that dies."""
+    create more, and each needs a core and about 70 MiB. A parent restarts one that dies."""
 
     metrics_listen: Address | None = None
     """Address and port of `GET /metrics` for Prometheus, over plain HTTP. Nothing in it is about a single pod or
