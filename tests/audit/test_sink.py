@@ -26,3 +26,18 @@ async def test_what_cannot_be_written_is_an_error_of_the_sink():
 
     with pytest.raises(OSError, match="No space"):
         await LogSink(full).append([b"{}"])
+
+
+async def test_a_call_has_whole_lines_and_no_more_than_a_pipe_takes_whole():
+    written = []
+    records = [b"x" * size for size in (1000, 2000, 1090, 5, 9000, 4095, 1)]
+    await LogSink(written.append).append(records)
+    assert "".join(written) == "".join("x" * len(record) + "\n" for record in records)
+    assert all(text.endswith("\n") for text in written)
+    assert [len(text) for text in written] == [1001 + 2001 + 1091, 6, 9001, 4096, 2]
+
+
+async def test_nothing_is_written_of_nothing():
+    written = []
+    await LogSink(written.append).append([])
+    assert written == []
