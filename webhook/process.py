@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import os
 import signal
 import time
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from webhook.run import Server
     from webhook.settings import WebhookSettings
 
-_OBJECTS_BEFORE_A_LOOK = 20_000
 _MARGIN_SECONDS = 5.0  # past the longest regular stop, after which a worker is killed
 
 
@@ -39,7 +37,6 @@ def run(settings: WebhookSettings, ready: Callable[[str], None]) -> None:
     StartError, with every problem of the files, before anything is answered.
     """
     logs.configure(settings.log_level, settings.log_format)
-    _spare_the_collector()
     if settings.workers == 1:
         uvloop.run(_until_stopped(settings, ready))
         return
@@ -59,16 +56,6 @@ def run(settings: WebhookSettings, ready: Callable[[str], None]) -> None:
             forget=lambda pid: forget_worker(pid, shared),
         )
         crew.run(lambda: ready(url), patience)
-
-
-def _spare_the_collector() -> None:
-    """Let the garbage collector look at what requests make, seldom, and never again at what has been loaded.
-
-    Each answer makes about a thousand objects that are gone by themselves when it ends: there are no cycles to find
-    among them. With Python's threshold of 700 the collector takes 7 % of the time of an answer.
-    """
-    gc.freeze()
-    gc.set_threshold(_OBJECTS_BEFORE_A_LOOK)
 
 
 class Worker(msgspec.Struct, frozen=True):
