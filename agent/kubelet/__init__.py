@@ -1,0 +1,1 @@
+"""What the kubelet says, as values."""

@@ -1,0 +1,1 @@
+"""What /proc says, as values: text in, values out."""
