@@ -1,1 +1,1 @@
-"""The node agent: compares what processes touch with what the kubelet allocated. Its readers are here; the loop is not yet."""
+"""The node agent: compares what processes touch with what the kubelet allocated. So far its readers, no loop."""

@@ -52,7 +52,11 @@ class _Worker(msgspec.Struct):
 
 
 class Crew:
-    """The workers of a parent. `work` is what a worker does; it ends its process by returning."""
+    """The workers of a parent. `work` is what a worker does; it ends its process by returning.
+
+    `forget` hears the pid of each that has ended. `ending` is called once when all are told to end: it closes the
+    parent's copies of the sockets, for nobody would take what waits there once the workers have closed theirs.
+    """
 
     def __init__(
         self,
@@ -63,11 +67,13 @@ class Crew:
         random: Random,
         log: FilteringBoundLogger,
         forget: Callable[[int], object],
+        ending: Callable[[], object],
     ) -> None:
         self._work = work
         self._clock = clock
         self._log = log
         self._forget = forget
+        self._at_end = ending
         self._alive: dict[int, _Worker] = {}
         self._due: list[tuple[float, Backoff]] = [(clock(), Backoff(random)) for _ in range(count)]
         self._waiting_for = count
@@ -110,7 +116,11 @@ class Crew:
             [each for each in self._due if each[0] > now],
         )
         for _, backoff in due:
-            pid = os.fork()
+            try:
+                pid = os.fork()
+            except OSError as error:  # no memory, or too many processes: the workers that live go on
+                self._again(backoff, how=error.strerror or "fork failed", worker=None)
+                continue
             if pid == 0:
                 self._be_worker(link, closed)
             self._alive[pid] = _Worker(now, backoff)
@@ -145,8 +155,9 @@ class Crew:
 
     def _hear(self, numbers: bytes) -> None:
         for number in map(signal.Signals, numbers):
-            if number in _ENDING:
+            if number in _ENDING and not self._ending:
                 self._ending, self._due = True, []
+                self._at_end()
             if number in _HANDED_ON:
                 self._send(number)
 
@@ -167,12 +178,14 @@ class Crew:
             self._forget(pid)
             if worker is None or self._ending:
                 continue
-            now = self._clock()
-            if now - worker.started >= _STOOD_SECONDS:
+            if self._clock() - worker.started >= _STOOD_SECONDS:
                 worker.backoff.reset()
-            delay = worker.backoff.next()
-            self._due.append((now + delay, worker.backoff))
-            self._log.error("worker_ended", worker=pid, how=how, again_in_seconds=round(delay, 1))
+            self._again(worker.backoff, how=how, worker=pid)
+
+    def _again(self, backoff: Backoff, *, how: str, worker: int | None) -> None:
+        delay = backoff.next()
+        self._due.append((self._clock() + delay, backoff))
+        self._log.error("worker_ended", worker=worker, how=how, again_in_seconds=round(delay, 1))
 
 
 def _ended() -> Iterator[tuple[int, str]]:

@@ -54,6 +54,7 @@ def run(settings: WebhookSettings, ready: Callable[[str], None]) -> None:
             random=SystemRandom(),
             log=logs.logger("webhook"),
             forget=lambda pid: forget_worker(pid, shared),
+            ending=listeners.close,
         )
         crew.run(lambda: ready(url), patience)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -170,3 +171,28 @@ def test_one_scrape_has_the_sum_of_all_workers_also_of_one_that_died(config, fil
                 line.rsplit(" ", 1) for line in response.read().decode().splitlines() if line[0] != "#"
             )
         assert lines['gpufence_admission_decisions_total{endpoint="mutate",verdict="allow"}'] == "42.0"
+
+
+def test_once_the_workers_have_stopped_to_listen_nobody_waits_at_the_door(config, files, review):
+    """The parent has the socket too; while a slow request drains, a new connection must be refused and not queue."""
+    config.write_text(config.read_text().replace("stopDelaySeconds: 0", "stopDelaySeconds: 0.3"))
+    with started(config, 2) as process:
+        url = url_of(process)
+        trusting = ssl.create_default_context(cafile=files / "ca.crt")
+        host, port = url.removeprefix("https://").split(":")
+        with (
+            socket.create_connection((host, int(port)), 10) as plain,
+            trusting.wrap_socket(plain, server_hostname=host) as slow,
+        ):
+            body = json.dumps(review()).encode()
+            head = "POST /mutate HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n"
+            slow.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body[:10])
+            process.popen.terminate()
+            while True:
+                try:
+                    socket.create_connection((host, int(port)), 10).close()
+                except (ConnectionRefusedError, ConnectionResetError):
+                    break
+            slow.sendall(body[10:])
+            assert slow.recv(65536).startswith(b"HTTP/1.1 200")
+        assert process.popen.wait(20) == 0
