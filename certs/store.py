@@ -30,6 +30,9 @@ class CertificateError(WorldError):
     """A file of the certificate directory is absent or not what it must be; the message names the file."""
 
 
+Authorities = tuple[x509.Certificate, ...] | Unreadable
+
+
 @dataclass(frozen=True, slots=True)
 class Bundle:
     """What a server needs: the leaf with its intermediates, and the authorities that clients trust.
@@ -39,7 +42,7 @@ class Bundle:
     """
 
     chain: tuple[x509.Certificate, ...]
-    trusted: tuple[x509.Certificate, ...] | Unreadable
+    trusted: Authorities
 
 
 def read_bundle(directory: Path) -> Bundle:
@@ -50,9 +53,13 @@ def read_bundle(directory: Path) -> Bundle:
         Encoding.DER, PublicFormat.SubjectPublicKeyInfo
     ):
         raise CertificateError(f"{directory / KEY} is not the key of {directory / CHAIN}")
+    return Bundle(chain, read_authorities(directory))
+
+
+def read_authorities(directory: Path) -> Authorities:
+    """Return the certificates of ca.crt; CertificateError when it is unusable, Unreadable where there is none."""
     ca = directory / CA
-    trusted = _certificates(ca) if ca.exists() else Unreadable(f"{ca} does not exist")
-    return Bundle(chain, trusted)
+    return _certificates(ca) if ca.exists() else Unreadable(f"{ca} does not exist")
 
 
 def read_authority(directory: Path) -> KeyPair | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter, deque
+from datetime import UTC
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -115,6 +116,11 @@ class EventWriter:
         self._filled = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+
+    @property
+    def depth(self) -> int:
+        """How many Events are still to be written."""
+        return len(self._queue)
 
     def emit(self, notice: Notice) -> None:
         """Take a notice. It is written later, counted into one that waits, or dropped and counted."""
@@ -275,5 +281,5 @@ def _cut(text: str, most: int) -> str:
 
 
 def _micro_time(at: datetime) -> str:
-    """Return metav1.MicroTime of an aware UTC datetime."""
-    return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    """Return metav1.MicroTime of an aware datetime."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

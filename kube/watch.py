@@ -105,15 +105,15 @@ class Cache(Generic[T]):
             return Unreadable(f"{self.path} has not been listed yet")
         return MappingProxyType(self._items)
 
-    def age(self, now: float) -> float | Unreadable:
+    def age(self) -> float | Unreadable:
         """Return for how many seconds the content has not been known to be current.
 
         It goes back to 0 with each list, each event and each regular end of a watch, so that it reaches
-        `seconds` where nothing happens. `now` is of the same clock as `clock`.
+        `seconds` where nothing happens.
         """
         if self._contact is None:
             return Unreadable(f"{self.path} has not been listed yet")
-        return max(0.0, now - self._contact)
+        return max(0.0, self._clock() - self._contact)
 
     async def run(self) -> None:
         """Follow the collection until cancelled. Raises nothing but CancelledError."""
@@ -170,11 +170,12 @@ class Cache(Generic[T]):
                     self._apply(kind, obj)
                     events += 1
         finally:
-            stood = events > 0 or self._clock() - opened >= _STOOD_SECONDS
-            if stood:
+            # Not by time alone: an attempt that fails after five seconds has stood for none.
+            if events:
                 self._backoff.reset()
-        if not stood:
+        if not events and self._clock() - opened < _STOOD_SECONDS:
             raise Unreachable(f"watch {self.path}: ended at once")
+        self._backoff.reset()
         self._current()
 
     def _apply(self, kind: str, obj: Object) -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from certs.check import expires_at, reasons_against
-from certs.store import CA, CHAIN, KEY, read_bundle
+from certs.store import CA, CHAIN, KEY, read_authorities, read_bundle
 from policy.errors import WorldError
+from serve.faults import describe_fault
 from serve.http import tls_context
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from certs.store import Bundle
+    from certs.store import Authorities, Bundle
 
 # The kubelet brings a changed Secret into a pod within about a minute (its sync period), so a few seconds more
 # change nothing; reading three small files costs a tenth of a millisecond.
@@ -35,10 +36,14 @@ class RefusedError(WorldError):
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """What a look at the directory led to: another certificate is in force, or why it was refused."""
+    """What a look at the directory led to: another certificate is in force, or why it was refused.
+
+    `news`: it is not what the last look led to.
+    """
 
     changed: bool = False
     problems: tuple[str, ...] = ()
+    news: bool = False
 
 
 class ServedCertificate:
@@ -52,9 +57,11 @@ class ServedCertificate:
     def __init__(self, directory: Path, now: datetime) -> None:
         """Read the directory; RefusedError where a client would refuse what is in it."""
         self._directory = directory
-        self._seen, self._bundle, self._inner = _judged(directory, now)
+        self._seen = _digest(directory)
+        self._bundle, self._newest = _judged(directory, now)
+        self._published = self._bundle.trusted
         self._refused: tuple[str, ...] = ()
-        self.context = tls_context(directory)
+        self.context = self._newest
         self.context.sni_callback = self._choose  # called without a server name too
 
     @property
@@ -65,31 +72,38 @@ class ServedCertificate:
     def not_ready(self, now: datetime) -> tuple[str, ...]:
         """Return why a caller would not trust us, one line each.
 
-        The certificate that is served does not hold any longer, or the one in the directory was refused: then
-        callers may already trust only another.
+        By what is served, and the authorities that the directory publishes now: where they are others, callers may
+        already trust only these. Any other fault of new files is no reason: the old certificate still serves, and
+        all replicas get the same Secret at about the same time.
         """
-        return self._refused or reasons_against(self._bundle.chain, self._bundle.trusted, now)
+        return reasons_against(self._bundle.chain, self._published, now)
 
     def look(self, now: datetime) -> Exchange:
         """Put the certificate of the directory in force where it is another one and holds.
 
         One that was refused is judged again at every look: it may only have begun a little later.
         """
-        if not self._refused and _digest(self._directory) == self._seen:
+        seen, before = _digest(self._directory), self._seen
+        if seen == before and not self._refused:
             return Exchange()
-        before = self._seen
         try:
-            self._seen, self._bundle, self._inner = _judged(self._directory, now)
+            bundle, context = _judged(self._directory, now)
         except RefusedError as error:
-            self._refused = error.problems
-            return Exchange(problems=self._refused)
+            known, self._refused = self._refused, error.problems
+            self._published = _published(self._directory, self._published)
+            return Exchange(problems=self._refused, news=known != self._refused)
+        if _digest(self._directory) != seen:
+            return (
+                Exchange()
+            )  # exchanged while we read: the files may not belong together; the next look decides
+        self._seen, self._bundle, self._newest, self._published = seen, bundle, context, bundle.trusted
         self._refused = ()
-        return Exchange(changed=self._seen != before)
+        return Exchange(changed=seen != before, news=seen != before)
 
     def _choose(
         self, connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _context: ssl.SSLContext
     ) -> None:
-        connection.context = self._inner
+        connection.context = self._newest
 
 
 async def follow(
@@ -107,24 +121,31 @@ async def follow(
         await look()
 
 
-def _judged(directory: Path, now: datetime) -> tuple[str, Bundle, ssl.SSLContext]:
-    """Return a digest of the files, what is in them, and a context with it.
+def _judged(directory: Path, now: datetime) -> tuple[Bundle, ssl.SSLContext]:
+    """Return what is in the files, and a context with it.
 
     RefusedError says why an API server would refuse it. Not for which name: that is in the webhook
     configuration, which this process does not see. Without ca.crt the signature is not judged.
     """
-    digest = _digest(directory)
     try:
         bundle = read_bundle(directory)
         problems = reasons_against(bundle.chain, bundle.trusted, now)
         context = tls_context(directory)
     except WorldError as error:
         raise RefusedError((str(error),)) from error
-    if _digest(directory) != digest:  # exchanged while we read: the files may not belong together
-        problems = (f"{directory} changed while it was read",)
+    except Exception as error:  # whatever is odd about a certificate, the one in force stays
+        raise RefusedError((f"{directory}: {describe_fault(error)}",)) from error
     if problems:
         raise RefusedError(problems)
-    return digest, bundle, context
+    return bundle, context
+
+
+def _published(directory: Path, before: Authorities) -> Authorities:
+    """Return the authorities of ca.crt, or those of before where it cannot be read."""
+    try:
+        return read_authorities(directory)
+    except Exception:  # noqa: BLE001 - it was refused already, and said why
+        return before
 
 
 def _digest(directory: Path) -> str:

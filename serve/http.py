@@ -35,18 +35,13 @@ def tls_context(certificates: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])  # kube-apiserver offers h2 too, which aiohttp does not speak
-    load_certificate(context, certificates)
-    return context
-
-
-def load_certificate(context: ssl.SSLContext, certificates: Path) -> None:
-    """Put the certificate of the directory in force for new connections; old ones go on."""
     try:
         context.load_cert_chain(certificates / "tls.crt", certificates / "tls.key")
     except (OSError, ssl.SSLError) as error:
         raise WorldError(
             f"cannot serve TLS with {certificates}/tls.crt and tls.key: {error.strerror}"
         ) from error
+    return context
 
 
 def listening_socket(address: Address) -> socket.socket:

@@ -1,6 +1,7 @@
-"""The one queue between those who have something to tell and a sink that may be slow or away.
+"""The queue between those who have something to tell and a sink that may be slow or away.
 
-Written once for all sinks: bounded, in order, in batches, with retries; and what is lost is counted.
+Written once for all sinks of records and findings: bounded, in order, in batches, with retries; and what is lost is
+counted. Events have a queue of their own (kube.events): there, repeats are one item.
 """
 
 from __future__ import annotations
@@ -111,14 +112,18 @@ class Outbox(Generic[T]):
         """Take an item, or drop it where the queue is full; return whether it was taken."""
         weight = self._weight_of(item)
         if weight is None or self._weight + weight > self._capacity:
-            self.dropped += 1
-            self._owed += 1
+            self.lose()
             return False
         self._weight += weight
         self._queue.append(_Held(item, weight))
         self._idle.clear()
         self._filled.set()
         return True
+
+    def lose(self) -> None:
+        """Count an item that could not be taken, or not even be made."""
+        self.dropped += 1
+        self._owed += 1
 
     async def run(self) -> None:
         """Deliver what is held until cancelled. Raises nothing but CancelledError, after which it can run again."""

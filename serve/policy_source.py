@@ -46,12 +46,12 @@ class PolicySource:
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """What became of a change of the GpuPolicy objects. `refused` is the object with the problems, if any."""
+    """What became of a change of the GpuPolicy objects. `uid` is that of the object, where there is one."""
 
     policy: Policy | Unreadable
     warnings: tuple[Problem, ...] = ()
     problems: tuple[Problem, ...] = ()
-    refused: Mapping[str, Any] | None = None
+    uid: str = ""
     built_in: bool = False
 
 
@@ -92,7 +92,17 @@ class WatchedPolicy:
             self.policy = Unreadable(
                 f"GpuPolicy {NAME} has problems, and none was in force before: {problems[0]}"
             )
-        return Taken(self.policy, problems=problems, refused=found)
+        return Taken(self.policy, problems=problems, uid=_uid(found))
+
+
+def version_of(policy: Policy | Unreadable) -> str:
+    """Return the version of the policy in force, "none" where there is none."""
+    return "none" if isinstance(policy, Unreadable) else policy.version
+
+
+def _uid(found: Mapping[str, Any] | None) -> str:
+    metadata = found.get("metadata") if found is not None else None
+    return str(metadata.get("uid", "")) if isinstance(metadata, dict) else ""
 
 
 def read_policy(path: Path) -> Loaded:

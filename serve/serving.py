@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from aiohttp import web
@@ -51,8 +50,10 @@ async def answering(
     )
     connections = Connections(lambda: _protocol(runner), times.request_timeout_seconds)
     app.middlewares.extend((connections.middleware(), drain.middleware()))
-    await runner.setup()
-    try:
+    async with AsyncExitStack() as stack:
+        stack.callback(connections.abort)  # last: those whose clients take no note of the end
+        stack.push_async_callback(runner.cleanup)
+        await runner.setup()
         # aiohttp's own site cannot be given a protocol around its own.
         site = await asyncio.get_running_loop().create_server(
             connections,
@@ -61,18 +62,9 @@ async def answering(
             backlog=BACKLOG,
             ssl_handshake_timeout=times.request_timeout_seconds if tls else None,
         )
-        try:
-            yield
-        finally:
-            site.close()
-            await drain.wait(times.shutdown_timeout_seconds)
-            await runner.cleanup()
-            # What is left waits for clients to take note of a TLS shutdown, or is in the middle of a handshake.
-            connections.abort()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(site.wait_closed(), LINGER_SECONDS)
-    finally:
-        await runner.cleanup()
+        stack.push_async_callback(drain.wait, times.shutdown_timeout_seconds)
+        stack.callback(site.close)
+        yield
 
 
 def _protocol(runner: web.AppRunner) -> asyncio.BaseProtocol:

@@ -4,8 +4,8 @@ The parent opens the sockets and forks; every worker accepts from the same queue
 (SO_REUSEPORT) the kernel gives a connection to one worker for good, also to one that has just died, and
 those that wait there are lost with it. From one queue the workers that live take what comes.
 
-The parent does nothing else: no event loop, no thread and no TLS, so that a fork is safe at any time and
-nothing that a client sends can reach it.
+The parent does nothing else: no event loop, no thread and no connection, so that a fork is safe at any time
+and nothing that a client sends can reach it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import os
 import selectors
 import signal
 import socket
+import struct
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 _STOOD_SECONDS = 60.0
 _HANDED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _ENDING = (signal.SIGTERM, signal.SIGINT)
+_PID = struct.Struct("=q")  # written at once, and so never torn (pipe(7), PIPE_BUF)
+_KILL_AGAIN_SECONDS = 1.0  # a process that the kernel holds (state D) ends when it lets go
 
 
 class Link(msgspec.Struct, frozen=True):
@@ -43,7 +46,7 @@ class Link(msgspec.Struct, frozen=True):
 
     def say_ready(self) -> None:
         """Tell the parent that this worker answers."""
-        os.write(self.ready, b".")
+        os.write(self.ready, _PID.pack(os.getpid()))
 
 
 class _Worker(msgspec.Struct):
@@ -76,7 +79,9 @@ class Crew:
         self._at_end = ending
         self._alive: dict[int, _Worker] = {}
         self._due: list[tuple[float, Backoff]] = [(clock(), Backoff(random)) for _ in range(count)]
-        self._waiting_for = count
+        self._count = count
+        self._ready: set[int] = set()
+        self._all_ready = False
         self._ending = False
         self._selector = selectors.DefaultSelector()
 
@@ -85,29 +90,33 @@ class Crew:
 
         SIGHUP is handed on. `ready` is called once every worker has said that it answers.
         """
-        lifeline, end = os.pipe()
-        told, tell = os.pipe()
-        woken, wake = socket.socketpair()
-        woken.setblocking(False)
-        wake.setblocking(False)
-        for number in (*_HANDED_ON, signal.SIGCHLD):
-            signal.signal(number, lambda *_: None)  # the number arrives through the wake-up socket
-        signal.set_wakeup_fd(wake.fileno())
-        self._selector.register(woken, selectors.EVENT_READ)
-        self._selector.register(told, selectors.EVENT_READ)
-        kill_at: float | None = None
-        while self._alive or not self._ending:
-            self._start_those_due(Link(lifeline, tell), closed=(end, told, woken, wake))
-            for key, _ in self._selector.select(self._pause(kill_at)):
-                if key.fileobj is woken:
-                    self._hear(woken.recv(4096))
-                else:
-                    self._count_ready(len(os.read(told, 64)), ready)
-            self._bury()
-            if self._ending:
-                kill_at = self._clock() + patience if kill_at is None else kill_at
-                if self._clock() >= kill_at:
-                    self._send(signal.SIGKILL)
+        with ExitStack() as stack:
+            lifeline, end = _pipe(stack)
+            told, tell = _pipe(stack)
+            woken, wake = socket.socketpair()
+            for each in (stack.enter_context(woken), stack.enter_context(wake)):
+                each.setblocking(False)
+            stack.callback(self._selector.close)
+            self._selector.register(woken, selectors.EVENT_READ)
+            self._selector.register(told, selectors.EVENT_READ)
+            for number in (*_HANDED_ON, signal.SIGCHLD):
+                signal.signal(number, lambda *_: None)  # the number arrives through the wake-up socket
+            signal.set_wakeup_fd(wake.fileno())
+            stack.callback(signal.set_wakeup_fd, -1)
+            kill_at: float | None = None
+            while self._alive or not self._ending:
+                self._start_those_due(Link(lifeline, tell), closed=(end, told, woken, wake))
+                for key, _ in self._selector.select(self._pause(kill_at)):
+                    if key.fileobj is woken:
+                        self._hear(woken.recv(4096))
+                    else:
+                        self._note_ready(os.read(told, 64 * _PID.size), ready)
+                self._bury()
+                if self._ending:
+                    kill_at = self._clock() + patience if kill_at is None else kill_at
+                    if self._clock() >= kill_at:
+                        self._send(signal.SIGKILL)
+                        kill_at += _KILL_AGAIN_SECONDS
 
     def _start_those_due(self, link: Link, closed: tuple[int | socket.socket, ...]) -> None:
         now = self._clock()
@@ -116,13 +125,17 @@ class Crew:
             [each for each in self._due if each[0] > now],
         )
         for _, backoff in due:
+            # A signal between the fork and the worker's own handlers would be swallowed by those of the parent.
+            signal.pthread_sigmask(signal.SIG_BLOCK, _HANDED_ON)
             try:
                 pid = os.fork()
+                if pid == 0:
+                    self._be_worker(link, closed)
             except OSError as error:  # no memory, or too many processes: the workers that live go on
                 self._again(backoff, how=error.strerror or "fork failed", worker=None)
                 continue
-            if pid == 0:
-                self._be_worker(link, closed)
+            finally:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDED_ON)
             self._alive[pid] = _Worker(now, backoff)
 
     def _be_worker(self, link: Link, closed: tuple[int | socket.socket, ...]) -> NoReturn:
@@ -134,6 +147,7 @@ class Crew:
             )  # its default ends a process; until a handler is there
             for number in (*_ENDING, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDED_ON)
             self._selector.close()
             for each in closed:
                 os.close(each) if isinstance(each, int) else each.close()
@@ -166,15 +180,17 @@ class Crew:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 
-    def _count_ready(self, count: int, ready: Callable[[], None]) -> None:
-        before, self._waiting_for = self._waiting_for, self._waiting_for - count
-        if before > 0 >= self._waiting_for:
+    def _note_ready(self, pids: bytes, ready: Callable[[], None]) -> None:
+        self._ready.update(pid for (pid,) in _PID.iter_unpack(pids) if pid in self._alive)
+        if len(self._ready) == self._count and not self._all_ready:
+            self._all_ready = True
             ready()
 
     def _bury(self) -> None:
         """Take note of workers that ended, and when each is replaced."""
         for pid, how in _ended():
             worker = self._alive.pop(pid, None)
+            self._ready.discard(pid)
             self._forget(pid)
             if worker is None or self._ending:
                 continue
@@ -186,6 +202,13 @@ class Crew:
         delay = backoff.next()
         self._due.append((self._clock() + delay, backoff))
         self._log.error("worker_ended", worker=worker, how=how, again_in_seconds=round(delay, 1))
+
+
+def _pipe(stack: ExitStack) -> tuple[int, int]:
+    ends = os.pipe()
+    for end in ends:
+        stack.callback(os.close, end)
+    return ends
 
 
 def _ended() -> Iterator[tuple[int, str]]:

@@ -18,7 +18,7 @@ them.
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -29,6 +29,7 @@ from policy.pod import ephemeral_view, pod_view
 from policy.unreadable import Unreadable
 from serve.faults import describe_fault
 from webhook import warnings
+from webhook.objects import is_pod_request, namespace_of
 from webhook.others import Opinion, is_workload, opinion
 from webhook.reviews import (
     AdmissionRequest,
@@ -135,8 +136,7 @@ def _decide(
     request: AdmissionRequest, endpoint: Endpoint, policy: Policy | Unreadable, context: Context
 ) -> Decision | None:
     """Return the decision about a pod, None where the request is about none."""
-    resource = request.resource
-    if resource is None or resource.resource != "pods" or resource.group:
+    if not is_pod_request(request):
         return None
     judge = mutate if endpoint == "mutate" else judge_final
     match request.sub_resource or "", request.operation:
@@ -158,7 +158,7 @@ def _in_force(policy: Policy | Unreadable) -> Policy:
 
 
 def _context(request: AdmissionRequest, terms: Terms) -> Context:
-    namespace = request.namespace or _namespace_of(request.object)
+    namespace = namespace_of(request)
     user = request.user_info
     return Context(
         namespace=namespace,
@@ -167,13 +167,6 @@ def _context(request: AdmissionRequest, terms: Terms) -> Context:
         user=(user.username if user else None) or "",
         groups=(user.groups if user else None) or (),
     )
-
-
-def _namespace_of(raw: Any) -> str:
-    """Return metadata.namespace, empty where there is none; wrong types are left to the pod view."""
-    metadata = raw.get("metadata") if isinstance(raw, dict) else None
-    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
-    return namespace if isinstance(namespace, str) else ""
 
 
 def _decided(uid: str, endpoint: Endpoint, decision: Decision | None) -> AdmissionResponse:

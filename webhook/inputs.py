@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from policy.errors import WorldError
-from policy.unreadable import Unreadable
 from serve.certificate import RefusedError, ServedCertificate
+from serve.policy_source import version_of
 from webhook.sources import FileSources, file_sources
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from policy.model import Policy
+    from policy.unreadable import Unreadable
     from webhook.settings import WebhookSettings
     from webhook.sources import Sources
 
@@ -56,8 +57,7 @@ class Inputs:
     @property
     def version(self) -> str:
         """The version of the policy in force, "none" without one."""
-        policy = self.sources.policy
-        return "none" if isinstance(policy, Unreadable) else policy.version
+        return version_of(self.sources.policy)
 
     def labels_of(self, namespace: str) -> dict[str, str] | Unreadable:
         """Return the labels of a namespace."""

@@ -10,6 +10,7 @@ records. What is not known is no series, never a 0.
 from __future__ import annotations
 
 from serve.metrics import Alert, Label, Spec
+from webhook.sources import COLLECTIONS
 
 ENDPOINTS = ("mutate", "validate")
 VERDICTS = ("allow", "deny", "undecided")
@@ -23,7 +24,7 @@ EVENT_OUTCOMES = ("written", "failed", *(f"dropped_{why}" for why in DROPPED))
 # the timeout of the API server.
 _BUCKETS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 3.0)
 _ENDPOINT = Label("endpoint", ENDPOINTS)
-_COLLECTION = Label("collection", ("policy", "namespaces"))
+_COLLECTION = Label("collection", COLLECTIONS)
 
 DECISIONS = Spec(
     name="gpufence_admission_decisions_total",

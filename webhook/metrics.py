@@ -15,6 +15,7 @@ from policy.decide import actions_of
 from policy.unreadable import Unreadable
 from serve.metrics import Mirror, counter, gauge, histogram
 from webhook import metric_catalogue as catalogue
+from webhook.objects import is_pod_request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from policy.model import Policy
     from webhook.answer import Answered, Endpoint
-    from webhook.reviews import AdmissionRequest
     from webhook.settings import FailMode
 
 _ELSEWHERE = {"GF106"}  # judged by a ValidatingAdmissionPolicy: a 0 here would say that nothing was found
@@ -104,7 +104,7 @@ class WebhookMetrics:
         if request is not None and request.dry_run:
             of.dry_runs.inc()
         elif fault is not None:
-            if request is None or _is_about_a_pod(request):
+            if request is None or is_pod_request(request):
                 of.verdicts["undecided"].inc()
         elif decision is not None:
             of.verdicts[decision.verdict].inc()
@@ -170,8 +170,3 @@ class WebhookMetrics:
         self._events["failed"].follow(failed)
         for why in catalogue.DROPPED:
             self._events[f"dropped_{why}"].follow(dropped.get(why, 0))
-
-
-def _is_about_a_pod(request: AdmissionRequest) -> bool:
-    resource = request.resource
-    return resource is not None and resource.resource == "pods" and not resource.group

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from kube.events import Notice, Regarding
-from policy.default import API_VERSION
+from policy.default import API_VERSION, KIND, NAME
 from policy.wording import denial, would_be_denied
 from webhook.objects import namespace_of, owner_of
 from webhook.warnings import one_line
@@ -70,7 +70,7 @@ def notice_of(endpoint: Endpoint, answered: Answered) -> Notice | None:
     )
 
 
-def invalid_policy_notice(name: str, uid: str, problems: Sequence[Problem], in_force: str) -> Notice:
+def invalid_policy_notice(uid: str, problems: Sequence[Problem], in_force: str) -> Notice:
     """Return the Warning about a GpuPolicy object that cannot be put in force; `in_force` is the version that stays.
 
     Other problems make another Event: the note of one that exists cannot change.
@@ -79,7 +79,7 @@ def invalid_policy_notice(name: str, uid: str, problems: Sequence[Problem], in_f
     count = f"{len(problems)} {'problem' if len(problems) == 1 else 'problems'}"
     note = _note(f"The last good policy stays in force, version {in_force}: this one has {count}. {listed}")
     return Notice(
-        regarding=Regarding(api_version=API_VERSION, kind="GpuPolicy", name=name, uid=uid),
+        regarding=Regarding(api_version=API_VERSION, kind=KIND, name=NAME, uid=uid),
         key=note,
         type="Warning",
         reason="InvalidPolicy",

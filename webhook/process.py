@@ -14,7 +14,7 @@ import msgspec
 import uvloop
 
 from serve import logs
-from serve.faults import describe_fault
+from serve.background import background
 from serve.shared_metrics import forget_worker, shared_directory
 from serve.workers import Crew, Link
 from webhook.app import utc_now
@@ -53,7 +53,7 @@ def run(settings: WebhookSettings, ready: Callable[[str], None]) -> None:
             clock=time.monotonic,
             random=SystemRandom(),
             log=logs.logger("webhook"),
-            forget=lambda pid: forget_worker(pid, shared),
+            forget=lambda pid: _forget(pid, shared),
             ending=listeners.close,
         )
         crew.run(lambda: ready(url), patience)
@@ -86,12 +86,12 @@ async def _until_stopped(
     if worker is not None:
         loop.add_reader(worker.link.lifeline, _orphaned, loop, worker.link, stop)
     async with running(settings, listeners=listeners, shared=shared) as server:
-        reloads = asyncio.create_task(_reload_when(again, server))
-        greeting = asyncio.create_task(_greet(settings, server, ready))
-        number = await stop.get()
+        beside = background(
+            reloads=lambda: _reload_when(again, server), ready=lambda: _greet(settings, server, ready)
+        )
+        async with beside:
+            number = await stop.get()
         log.info("stopping")
-        for task in (reloads, greeting):
-            task.cancel()
         server.drain.begin()
         if number == signal.SIGTERM:  # not for a person who presses Ctrl-C
             # Requests still come until every API server has heard that this endpoint is gone.
@@ -124,7 +124,9 @@ async def _reload_when(again: asyncio.Event, server: Server) -> None:
     while True:
         await again.wait()
         again.clear()
-        try:
-            await server.reload()
-        except Exception as error:  # noqa: BLE001 - a fault of one reload must not make the next signal unheard
-            logs.logger("webhook").error("reload_failed", fault=describe_fault(error))
+        await server.reload()
+
+
+def _forget(pid: int, shared: Path) -> None:
+    if not forget_worker(pid, shared):
+        logs.logger("webhook").error("counts_lost", worker=pid)

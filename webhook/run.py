@@ -92,7 +92,6 @@ class Server:
         self._clock = clock
         self._log = logs.logger("webhook")
         self._one_reload = asyncio.Lock()
-        self._refused: tuple[str, ...] = ()
 
     @property
     def url(self) -> str:
@@ -127,9 +126,8 @@ class Server:
             found = await asyncio.to_thread(self.inputs.certificate.look, self._clock())
         if found.changed:
             self._log.info("certificate_reloaded", not_after=self.inputs.certificate.not_after.isoformat())
-        if found.problems and found.problems != self._refused:  # said once, not at every look
+        elif found.news:  # said once, not at every look
             self._log.error("certificate_refused", problems=found.problems)
-        self._refused = found.problems
 
     def log_doubts(self) -> None:
         """Log what the author of a policy file should look at again."""
@@ -175,8 +173,10 @@ async def running(
             await stack.enter_async_context(answering(app, Drain(), opened.metrics, settings))
         app = build_app(settings, inputs, drain, Telling(metrics, records, events).answered, clock)
         await stack.enter_async_context(answering(app, drain, opened.https, settings, certificate.context))
-        follow_up = {"certificate": follow(server.look), "metrics": state.keep_reporting(clock)}
-        await stack.enter_async_context(background(**follow_up))
+        beside = background(
+            certificate=lambda: follow(server.look), metrics=lambda: state.keep_reporting(clock)
+        )
+        await stack.enter_async_context(beside)
         yield server
 
 
@@ -213,9 +213,9 @@ async def _watching(
         now=clock,
         log=logs.logger("events").warning,
     )
-    work = {name: cache.run() for name, cache in sources.caches.items()}
-    await stack.enter_async_context(background(**work, events=events.run()))
-    await stack.enter_async_context(flushed(events, LINGER_SECONDS))
+    work = {name: cache.run for name, cache in sources.caches.items()}
+    await stack.enter_async_context(background(**work, events=events.run))
+    await stack.enter_async_context(flushed("events", events, LINGER_SECONDS))
     return sources, events
 
 
@@ -224,8 +224,8 @@ async def _recording(
 ) -> Records:
     """Deliver records until the stack is unwound; the last one says that this was in order."""
     records = Records(sink, clock)
-    await stack.enter_async_context(background(records=records.outbox.run()))
-    await stack.enter_async_context(flushed(records.outbox, LINGER_SECONDS))
+    await stack.enter_async_context(background(records=records.outbox.run))
+    await stack.enter_async_context(flushed("records", records.outbox, LINGER_SECONDS))
     stack.callback(lambda: records.closing(inputs.version))
     return records
 

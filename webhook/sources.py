@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from policy.model import Policy
     from policy.problems import Problem
 
-POLICY, NAMESPACES = COLLECTIONS = ("policy", "namespaces")
+POLICY, NAMESPACES = "policy", "namespaces"
+COLLECTIONS = (POLICY, NAMESPACES)
 POLICIES_PATH = "/apis/gpufence.io/v1alpha1/gpupolicies"
 NAMESPACES_PATH = "/api/v1/namespaces"
 
@@ -50,8 +51,8 @@ class Sources(Protocol):
 class FileSources:
     """Policy and namespaces from files, read at the start and again when told."""
 
-    def __init__(self, loaded: PolicySource, path: Path | None, namespaces: NamespaceLabels | None) -> None:
-        self.loaded = loaded
+    def __init__(self, file: PolicySource, path: Path | None, namespaces: NamespaceLabels | None) -> None:
+        self._file = file
         self.valid = True
         self._path = path
         self._namespaces = namespaces
@@ -59,12 +60,12 @@ class FileSources:
     @property
     def policy(self) -> Policy:
         """The policy in force."""
-        return self.loaded.policy
+        return self._file.policy
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
         """What the author of the policy should look at again."""
-        return self.loaded.loaded.warnings
+        return self._file.loaded.warnings
 
     def labels_of(self, namespace: str) -> dict[str, str] | Unreadable:
         """Return the labels of a namespace."""
@@ -77,7 +78,7 @@ class FileSources:
     def reload(self) -> tuple[list[str], dict[str, Sequence[str]]]:
         """Read the files again: which of them changed, and the problems of each. What has problems stays as it was."""
         version, namespaces = self.policy.version, self._namespaces
-        refused = [in_file(self.loaded.path, problem) for problem in self.loaded.reload()]
+        refused = [in_file(self._file.path, problem) for problem in self._file.reload()]
         self.valid = not refused
         unusable: list[str] = []
         try:
@@ -155,17 +156,19 @@ class ClusterSources:
 
     def labels_of(self, namespace: str) -> dict[str, str] | Unreadable:
         """Return the labels of a namespace. One that was made a moment ago may not be known yet."""
-        found = self.namespaces.get(namespace)
-        if found is None:
-            return Unreadable(f"the watch has not told of the namespace {namespace} yet")
+        found = self._space(namespace)
         return found if isinstance(found, Unreadable) else found.labels
 
     def terminating(self, namespace: str) -> bool | Unreadable:
         """Return whether a namespace is being deleted."""
-        found = self.namespaces.get(namespace)
-        if found is None:
-            return Unreadable(f"the watch has not told of the namespace {namespace} yet")
+        found = self._space(namespace)
         return found if isinstance(found, Unreadable) else found.terminating
+
+    def _space(self, namespace: str) -> Space | Unreadable:
+        found = self.namespaces.get(namespace)
+        return (
+            Unreadable(f"the watch has not told of the namespace {namespace} yet") if found is None else found
+        )
 
     def not_ready(self) -> tuple[str, ...]:
         """Return why no decision can be made.

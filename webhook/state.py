@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING
 
 from webhook.sources import ClusterSources
@@ -45,9 +44,8 @@ class State:
         self._metrics.certificate(self._inputs.certificate.not_after)
         self._metrics.policy(self._inputs.policy, valid=self._inputs.sources.valid)
         if isinstance(self._inputs.sources, ClusterSources):
-            monotonic = time.monotonic()
             for name, cache in self._inputs.sources.caches.items():
-                self._metrics.watched(name, cache.age(monotonic), cache.failures, now)
+                self._metrics.watched(name, cache.age(), cache.failures, now)
         outbox = self._records.outbox
         self._metrics.records(outbox.delivered, outbox.dropped, outbox.failed)
         if self._events is not None:

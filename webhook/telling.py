@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 
 from audit.identity import RANDOM_BYTES, record_id, timestamp
 from audit.record import closing_record, encode, gap_record
-from policy.default import NAME
-from policy.unreadable import Unreadable
 from serve.faults import describe_fault
 from serve.logs import logger
 from serve.outbox import Outbox
+from serve.policy_source import version_of
 from webhook.notices import invalid_policy_notice, notice_of
 from webhook.record import record_of
 
@@ -67,9 +66,14 @@ class Records:
         """Queue the record of an answer, if it is one to keep."""
         at, identifier = self._stamp()
         micros = round(seconds * _MICROS)
-        record = record_of(endpoint, answered, at=at, identifier=identifier, latency_micros=micros)
-        if record is not None:
-            self.outbox.put(encode(record))
+        try:
+            record = record_of(endpoint, answered, at=at, identifier=identifier, latency_micros=micros)
+            data = None if record is None else encode(record)
+        except Exception:
+            self.outbox.lose()
+            raise
+        if data is not None:
+            self.outbox.put(data)
 
     def closing(self, policy_version: str) -> None:
         """Queue the last record."""
@@ -100,17 +104,22 @@ class Telling:
 
     def answered(self, endpoint: Endpoint, answered: Answered, seconds: float) -> None:
         """Tell of an answer that came so many seconds after the head of its request."""
-        try:
-            self._metrics.decided(endpoint, answered, seconds)
-            self._records.decided(endpoint, answered, seconds)
-            notice = notice_of(endpoint, answered) if self._events is not None else None
-            if notice is not None and self._events is not None:
-                self._events.emit(notice)
-            self._note(endpoint, answered)
-        except Exception as error:  # noqa: BLE001 - an error here is ours, and the caller has its answer
-            self._log.error(
-                "not_told", endpoint=endpoint, uid=answered.response.uid, fault=describe_fault(error)
-            )
+        steps: tuple[Callable[[], None], ...] = (
+            lambda: self._records.decided(endpoint, answered, seconds),
+            lambda: self._metrics.decided(endpoint, answered, seconds),
+            lambda: self._notify(endpoint, answered),
+            lambda: self._note(endpoint, answered),
+        )
+        for step in steps:
+            try:
+                step()
+            except Exception as error:  # noqa: BLE001 - ours, and no reason to leave out the other steps
+                uid, fault = answered.response.uid, describe_fault(error)
+                self._log.error("not_told", endpoint=endpoint, uid=uid, fault=fault)
+
+    def _notify(self, endpoint: Endpoint, answered: Answered) -> None:
+        if self._events is not None and (notice := notice_of(endpoint, answered)) is not None:
+            self._events.emit(notice)
 
     def _note(self, endpoint: Endpoint, answered: Answered) -> None:
         if answered.fault is not None:
@@ -146,7 +155,7 @@ def policy_taken(
     found: Taken, log: FilteringBoundLogger, metrics: WebhookMetrics, emit: Callable[[Notice], None]
 ) -> None:
     """Tell what became of a changed GpuPolicy."""
-    version = "none" if isinstance(found.policy, Unreadable) else found.policy.version
+    version = version_of(found.policy)
     if not found.problems:
         log.info("policy_in_force", policy=version, built_in=found.built_in)
         for doubt in found.warnings:
@@ -156,5 +165,4 @@ def policy_taken(
     for problem in found.problems:
         log.error("policy_problem", problem=str(problem))
     log.error("policy_refused", policy_in_force=version)
-    metadata = found.refused["metadata"] if found.refused else {}
-    emit(invalid_policy_notice(metadata.get("name", NAME), metadata.get("uid", ""), found.problems, version))
+    emit(invalid_policy_notice(found.uid, found.problems, version))

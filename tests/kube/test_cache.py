@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from random import Random
 from typing import Any, Self
 
 import pytest
 from aiohttp import web
 
-from kube.client import Client, Limits
+from kube.client import Client, Limits, Page
 from kube.config import Connection
+from kube.errors import Unreachable
 from kube.watch import Cache
 from policy.unreadable import Unreadable
 from sandbox.apiserver.resources import find
@@ -23,7 +25,7 @@ async def _fill(client: Any, kit: Any, *names: str) -> None:
 async def test_before_the_first_list_nothing_is_known(client: Any, kit: Any) -> None:
     cache: Cache[Any] = Cache(client, kit.MAPS, lambda obj: obj, log=print)
     assert not cache.synced
-    for unknown in (cache.get("default/a"), cache.items(), cache.age(0.0)):
+    for unknown in (cache.get("default/a"), cache.items(), cache.age()):
         assert isinstance(unknown, Unreadable)
 
 
@@ -172,7 +174,7 @@ async def test_an_outage_makes_the_content_old_and_the_waits_longer(client: Any,
         api.drop_watches()
         await follower.until(lambda: len(follower.slept) >= 12)
         follower.now += 600
-        assert follower.cache.age(follower.now) == 600
+        assert follower.cache.age() == 600
         assert follower.cache.get("default/a") == "1"
         assert all(
             later > earlier for earlier, later in zip(follower.slept[:6], follower.slept[1:7], strict=True)
@@ -181,7 +183,7 @@ async def test_an_outage_makes_the_content_old_and_the_waits_longer(client: Any,
         api.refuse("")
         await _fill(client, kit, "b")
         await follower.until(lambda: "default/b" in follower.content)
-        assert follower.cache.age(follower.now) == 0
+        assert follower.cache.age() == 0
 
 
 async def test_failures_are_logged_once_a_minute_with_how_many_were_left_out(
@@ -285,7 +287,7 @@ async def test_a_watch_that_ends_in_time_is_no_failure_and_shows_the_content_is_
         kit.following(client, "/maps", tick=2.0) as follower,
     ):
         await odd.opened_often.wait()
-        assert follower.cache.age(follower.now) <= 6
+        assert follower.cache.age() <= 6
         assert (follower.cache.failures, len(odd.limits)) == (0, 1)
 
 
@@ -326,3 +328,36 @@ async def test_pages_that_are_too_large_are_asked_for_in_smaller_ones(kit: Any) 
         await follower.until(lambda: len(follower.slept) >= 4)
         assert odd.limits[:4] == ["4", "2", "1", "1"]
         assert not follower.cache.synced
+
+
+@pytest.mark.parametrize("seconds", [0.1, 5.0])
+async def test_the_pause_grows_however_long_each_attempt_takes_to_fail(seconds):
+    """A black-holed server takes its time to fail, and has not stood for that."""
+    now, pauses = [0.0], []
+
+    class Failing:
+        async def list_page(self, *_, **__):
+            return Page([], "1", "")
+
+        async def watch(self, *_, **__):
+            now[0] += seconds
+            raise Unreachable("gone")
+            yield
+
+    async def sleep(pause):
+        pauses.append(pause)
+        if len(pauses) == 10:
+            raise asyncio.CancelledError
+
+    cache = Cache(
+        Failing(),
+        "/x",
+        lambda obj: obj,
+        log=lambda *_, **__: None,
+        clock=lambda: now[0],
+        random=Random(1),
+        sleep=sleep,
+    )
+    with pytest.raises(asyncio.CancelledError):
+        await cache.run()
+    assert pauses[-1] > 15

@@ -16,33 +16,69 @@ async def test_every_task_is_cancelled_at_the_end_of_the_block():
         finally:
             ended.append(name)
 
-    async with background(a=forever("a"), b=forever("b")):
+    async with background(a=lambda: forever("a"), b=lambda: forever("b")):
         await asyncio.sleep(0)
         assert ended == []
     assert sorted(ended) == ["a", "b"]
 
 
 async def test_a_block_that_ends_at_once_leaves_nothing_behind():
-    async with background(a=asyncio.sleep(60)):
+    async with background(a=lambda: asyncio.sleep(60)):
         pass
 
 
-async def test_what_is_queued_is_delivered_before_the_end_but_not_for_ever():
+async def test_what_is_queued_is_delivered_before_the_end_but_not_for_ever(capsys):
     class Queue:
-        waited = False
+        depth = 3
 
         async def drained(self):
             await asyncio.sleep(0)
-            self.waited = True
+            self.depth = 0
 
     class Stuck:
+        depth = 5
+
         async def drained(self):
             await asyncio.Event().wait()
 
     queue = Queue()
-    async with flushed(queue, 60), flushed(Stuck(), 0.01):
+    async with flushed("good", queue, 60), flushed("stuck", Stuck(), 0.01):
         pass
-    assert queue.waited
+    assert queue.depth == 0
+    told = "".join(capsys.readouterr())
+    assert told.count("not_flushed") == 1
+    assert "stuck" in told
+
+
+async def test_what_fails_is_begun_again_after_a_pause_that_grows():
+    begun, pauses, enough = [], [], asyncio.Event()
+
+    async def fails():
+        begun.append(len(pauses))
+        raise OSError
+
+    async def sleep(seconds):
+        pauses.append(seconds)
+        if len(pauses) == 6:
+            enough.set()
+            await asyncio.Event().wait()
+
+    async with background(sleep, fails=fails):
+        await enough.wait()
+    assert begun == [0, 1, 2, 3, 4, 5]
+    assert pauses[-1] > pauses[0]
+
+
+async def test_what_returns_is_done():
+    begun = []
+
+    async def once():
+        begun.append(1)
+
+    async with background(once=once):
+        for _ in range(5):
+            await asyncio.sleep(0)
+    assert begun == [1]
 
 
 async def test_a_fault_of_one_is_told_and_the_rest_goes_on(capsys):
@@ -55,7 +91,7 @@ async def test_a_fault_of_one_is_told_and_the_rest_goes_on(capsys):
         going.set()
         await asyncio.Event().wait()
 
-    async with background(fails=fails(), other=goes_on()):
+    async with background(fails=fails, other=goes_on):
         await going.wait()
     told = capsys.readouterr()
     text = told.out + told.err

@@ -145,7 +145,7 @@ PROBLEMS = (Problem("spec.profile", "no such profile", "'loose'", "Use baseline 
 
 
 def test_a_bad_policy_is_told_on_its_object_with_what_stays_in_force():
-    notice = invalid_policy_notice("default", "u-policy", PROBLEMS, "0123abcd")
+    notice = invalid_policy_notice("u-policy", PROBLEMS, "0123abcd")
     assert notice.regarding == Regarding(
         api_version="gpufence.io/v1alpha1", kind="GpuPolicy", name="default", uid="u-policy"
     )
@@ -169,7 +169,7 @@ async def test_the_api_takes_the_events(noticed):
         )
         await client.create("/api/v1/namespaces", {"kind": "Namespace", "metadata": {"name": "vision"}})
         writer.emit(noticed(name="é" * 900, **PRIVILEGED))
-        writer.emit(invalid_policy_notice("default", "u-policy", PROBLEMS * 100, "v"))
+        writer.emit(invalid_policy_notice("u-policy", PROBLEMS * 100, "v"))
         task = asyncio.create_task(writer.run())
         async with asyncio.timeout(20):
             await writer.drained()
@@ -183,13 +183,13 @@ async def test_the_api_takes_the_events(noticed):
 
 
 def test_other_problems_of_a_policy_are_another_event():
-    first = invalid_policy_notice("default", "u", PROBLEMS, "v")
-    same = invalid_policy_notice("default", "u", PROBLEMS, "v")
-    other = invalid_policy_notice("default", "u", [replace(PROBLEMS[0], path="spec.rules")], "v")
+    first = invalid_policy_notice("u", PROBLEMS, "v")
+    same = invalid_policy_notice("u", PROBLEMS, "v")
+    other = invalid_policy_notice("u", [replace(PROBLEMS[0], path="spec.rules")], "v")
     assert event_name(first) == event_name(same) != event_name(other)
 
 
 def test_many_problems_are_cut_to_what_an_event_holds():
-    notice = invalid_policy_notice("default", "u", PROBLEMS * 100, "v")
+    notice = invalid_policy_notice("u", PROBLEMS * 100, "v")
     assert len(notice.note.encode()) <= NOTE_MAX
     assert "this one has 100 problems" in notice.note
