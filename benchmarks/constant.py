@@ -30,7 +30,7 @@ async def serve(certificates: Path, size: int) -> None:
     app.router.add_post("/mutate", answer)
     listener = listening_socket(Address("127.0.0.1", 0))
     tls = ServedCertificate(certificates, datetime.now(UTC)).context
-    async with answering(app, Drain(), listener, settings, tls):
+    async with answering(app, Drain(), listener, settings, most=settings.max_connections, tls=tls):
         print(f"ready on https://127.0.0.1:{listener.getsockname()[1]}", flush=True)
         await asyncio.Event().wait()
 

@@ -143,6 +143,8 @@ def _public_bytes(key: PrivateKeyTypes) -> bytes:
 
 def _read(path: Path) -> bytes:
     try:
+        if path.exists() and not path.is_file():
+            raise CertificateError(f"{path} is no file")  # reading a FIFO would never end
         return path.read_bytes()
     except OSError as error:
         raise CertificateError(f"cannot read {path}: {_why(error)}") from error

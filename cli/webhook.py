@@ -39,6 +39,9 @@ def run(
     settings, policy, namespaces or certificates cannot be used, and every problem is on stderr.
     """
     import os
+    import signal
+
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # its default ends a process; until the handler is there
 
     from policy.errors import CallerError, WorldError
     from serve.settings import SettingsError, load_settings

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from kube.log import Log
 
 QUEUE_MAX = 256
-# A namespace may have a burst of Events, then one every 6 s: a tenant who is denied in a loop writes no more.
+# A namespace may have a burst of Events, then one every 6 s: a tenant who is denied in a loop writes no more. Objects
+# without a namespace have a bucket of their own, though their Events are in `default`, where tenants may be.
 BURST, PER_SECOND = 10.0, 1 / 6
 _REMEMBERED_MAX = (
     1000  # series kept in mind; more than QUEUE_MAX, so that one in the queue is never forgotten
@@ -155,7 +156,7 @@ class EventWriter:
             return
         if len(self._queue) >= QUEUE_MAX:
             self.dropped["queue"] += 1
-        elif not self._buckets.take(namespace, self._clock()):
+        elif not self._buckets.take(notice.regarding.namespace, self._clock()):
             self.dropped["rate"] += 1
         else:
             series.queued = True
@@ -185,7 +186,7 @@ class EventWriter:
             if self._gone(namespace):  # it may have begun to end while the notice waited
                 self.dropped["terminating"] += 1
                 return
-            await self._write(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", name, series)
+            await self._write(path_of("/apis/events.k8s.io/v1/namespaces", namespace, "events"), name, series)
             self.written += 1
         except Exception as error:  # noqa: BLE001 - one Event that cannot be written must not stop the others
             self.failed += 1

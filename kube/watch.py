@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PAGE = 500  # client-go's default page size
+PAGES_MAX = 2000  # a million objects; a server that never ends a list would fill the memory
 # A quiet watch and a dead connection look the same until the watch ends, so it ends soon: this bounds for how
 # long a broken network hides changes. It costs the server one request a minute, served from its watch cache.
 WATCH_SECONDS = 60
@@ -141,7 +142,7 @@ class Cache(Generic[T]):
         """Take over a complete list and return its version."""
         found: dict[str, T | Unreadable] = {}
         more = ""
-        while True:
+        for _ in range(PAGES_MAX):
             page = await self._client.list_page(self.path, limit=self._page, more=more, query=self._query)
             for obj in page.items:
                 key = _key(self.path, obj)
@@ -149,6 +150,8 @@ class Cache(Generic[T]):
             more = page.more
             if not more:
                 break
+        else:
+            raise TooLarge(f"list {self.path}: more than {PAGES_MAX} pages")
         first, old = not self.synced, self._items
         self._items = found
         self._current()

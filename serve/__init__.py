@@ -1,1 +1,1 @@
-"""What every long-running process shares: settings, logs, a server, its certificate, its workers, its metrics, a queue."""
+"""What every long-running process shares: settings, logs, a server, certificate, workers, metrics, a queue."""

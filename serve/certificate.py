@@ -158,6 +158,6 @@ def _digest(directory: Path) -> str:
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return path.read_bytes() if path.is_file() else b""  # reading a FIFO would never end
     except OSError:
         return b""

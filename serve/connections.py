@@ -8,6 +8,7 @@ number of connections. They are here, in a protocol around aiohttp's own, with p
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import TYPE_CHECKING, cast
 
 from aiohttp import web
@@ -17,21 +18,17 @@ if TYPE_CHECKING:
 
     from aiohttp.typedefs import Handler, Middleware
 
-# Below the 1024 open files that many systems give a process. An API server keeps a few connections per webhook.
-MOST_CONNECTIONS = 512
-
 
 class Connections:
     """Makes the protocols of a server, and knows which of its connections are held by whom.
 
     `seconds` is the time for the head of a request, from its first byte on, and for a client to take what was written.
-    A new connection over `most` takes the place of the one that has been silent for longest, so that whoever opens
-    many and sends nothing shuts out nobody; where every one has a request, the new one is closed.
+    A new connection over `most` takes the place of another: of the address that has most of them, the one that has
+    said nothing for longest. So whoever opens many, and sends nothing or sends slowly, shuts out nobody but itself.
+    Connections in the middle of a TLS handshake are not known here; they end with it or after the handshake's timeout.
     """
 
-    def __init__(
-        self, make: Callable[[], asyncio.BaseProtocol], seconds: float, most: int = MOST_CONNECTIONS
-    ) -> None:
+    def __init__(self, make: Callable[[], asyncio.BaseProtocol], seconds: float, most: int) -> None:
         self._make = make
         self._seconds = seconds
         self._most = most
@@ -73,16 +70,14 @@ class Connections:
         for connection in list(self._open.values()):
             connection.abort()
 
-    def opened(self, connection: _Connection) -> bool:
-        """Take a connection in; False where there is no place for it."""
+    def opened(self, connection: _Connection) -> None:
+        """Take a connection in, in place of another where there are too many."""
         if len(self._open) >= self._most:
-            silent = next((each for each in self._open.values() if not each.busy), None)
-            if silent is None:
-                return False
-            del self._open[silent.inner]
-            silent.abort()
+            (greediest, _), *_ = Counter(each.peer for each in self._open.values()).most_common(1)
+            last = next(each for each in self._open.values() if each.peer == greediest)
+            del self._open[last.inner]
+            last.abort()
         self._open[connection.inner] = connection
-        return True
 
     def heard(self, connection: _Connection) -> None:
         """Note that the client of a connection has sent something."""
@@ -99,6 +94,7 @@ class _Connection(asyncio.Protocol):
 
     def __init__(self, inner: asyncio.Protocol, owner: Connections, seconds: float) -> None:
         self.inner = inner
+        self.peer = ""
         self.busy = False
         self._owner = owner
         self._seconds = seconds
@@ -108,9 +104,9 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        self.peer = str((transport.get_extra_info("peername") or ("",))[0])
         self.inner.connection_made(transport)
-        if not self._owner.opened(self):
-            self.abort()
+        self._owner.opened(self)
 
     def data_received(self, data: bytes) -> None:
         self._owner.heard(self)

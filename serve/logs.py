@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TYPE_CHECKING, Literal
+from contextlib import suppress
+from typing import TYPE_CHECKING, Literal, TextIO, cast
 
 import structlog
 
@@ -38,7 +39,7 @@ def configure(level: Level, form: Format, worker: int | None = None) -> None:
     structlog.configure(
         processors=[*named, *_processors(form)],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(cast("TextIO", _Bearing(sys.stderr))),
         cache_logger_on_first_use=False,  # tests configure more than once
     )
     # Library lines below "warning" are for those who debug the library.
@@ -49,6 +50,25 @@ def logger(name: str) -> FilteringBoundLogger:
     """Return the logger of a part, which is named in each of its lines."""
     bound: FilteringBoundLogger = structlog.get_logger(part=name)
     return bound
+
+
+class _Bearing:
+    """A stream whose failures are borne: a full disk, or a reader of the log that went away, must not end a process."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream  # None where the process was started without stderr
+
+    def write(self, text: str) -> None:
+        """Write, or lose the line."""
+        if self._stream is not None:
+            with suppress(OSError, ValueError):  # ValueError: the stream was closed
+                self._stream.write(text)
+
+    def flush(self) -> None:
+        """Flush, or lose what was not written."""
+        if self._stream is not None:
+            with suppress(OSError, ValueError):
+                self._stream.flush()
 
 
 class _Library(logging.Handler):

@@ -125,6 +125,13 @@ class Outbox(Generic[T]):
         self.dropped += 1
         self._owed += 1
 
+    def put_last(self, item: T) -> None:
+        """Take the item that nothing follows, whatever there is room for, behind a gap for what was lost before it."""
+        self._tell_of(self._owed)
+        self._queue.append(_Held(item, 0))
+        self._idle.clear()
+        self._filled.set()
+
     async def run(self) -> None:
         """Deliver what is held until cancelled. Raises nothing but CancelledError, after which it can run again."""
         failing_since: float | None = None

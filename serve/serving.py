@@ -38,9 +38,14 @@ async def answering(
     drain: Drain,
     listener: socket.socket,
     times: Times,
+    *,
+    most: int,
     tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[None]:
-    """Answer requests while the block runs, and at its end those that are in flight."""
+    """Answer requests while the block runs, and at its end those that are in flight.
+
+    `most` is how many connections there may be at a time.
+    """
     runner = web.AppRunner(
         app,
         access_log=None,
@@ -48,7 +53,7 @@ async def answering(
         lingering_time=LINGER_SECONDS,
         shutdown_timeout=LINGER_SECONDS,  # the drain has waited for the requests; the rest is cancelled
     )
-    connections = Connections(lambda: _protocol(runner), times.request_timeout_seconds)
+    connections = Connections(lambda: _protocol(runner), times.request_timeout_seconds, most)
     app.middlewares.extend((connections.middleware(), drain.middleware()))
     async with AsyncExitStack() as stack:
         stack.callback(connections.abort)  # last: those whose clients take no note of the end

@@ -74,6 +74,16 @@ def shared_directory(below: Path | None = None) -> Iterator[Path]:
         shutil.rmtree(made, ignore_errors=True)
 
 
+def restore(shared: Path) -> None:
+    """Make the directory again where something removed it (a cleaner of /tmp), else a worker could never start again.
+
+    For a worker, before it makes its metrics. What was counted in it is lost.
+    """
+    shared.mkdir(mode=0o700, exist_ok=True)
+    if not (shared / _EDITION).exists():
+        _write_edition(shared, 0)
+
+
 def forget_worker(pid: int, shared: Path) -> bool:
     """Take note that a worker has ended: its gauges vanish, what it counted stays.
 

@@ -156,8 +156,9 @@ class Crew:
         except BaseException as error:  # noqa: BLE001 - nothing of a worker may run on in the code of the parent
             self._log.error("worker_failed", fault=describe_fault(error))
         finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
+            for stream in (sys.stdout, sys.stderr):
+                if stream is not None:  # the process may have been started without it
+                    stream.flush()
             os._exit(status)  # not sys.exit: what the parent registered for its own end is not the worker's
 
     def _pause(self, kill_at: float | None) -> float | None:

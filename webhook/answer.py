@@ -60,6 +60,10 @@ _INTERNAL_ERROR = 500
 Cause = Literal["request", "internal", "cold"]
 
 
+# Characters of what is told of one answer. A denial with ten reasons and their fixes has 3000.
+MESSAGE_MAX = 8192
+
+
 class Fault(msgspec.Struct, frozen=True):
     """Why no decision could be made."""
 
@@ -100,7 +104,7 @@ def answer_body(body: bytes, endpoint: Endpoint, terms: Terms) -> Answered:
     try:
         review = decode(body)
     except MalformedRequestError as error:
-        fault = Fault(str(error), "request")
+        fault = Fault(_short(str(error)), "request")
         response = _undecided(error.uid, fault, terms.fail_mode)
         return Answered(response, fault=fault, fail_mode=terms.fail_mode)
     return answer_review(review, endpoint, terms)
@@ -119,7 +123,7 @@ def answer_review(review: Review, endpoint: Endpoint, terms: Terms) -> Answered:
         else:
             response = _decided(request.uid, endpoint, decision)
     except MalformedPod as error:
-        fault = Fault(f"the pod is malformed: {error}", "request")
+        fault = Fault(_short(f"the pod is malformed: {error}"), "request")
     except _ColdError as error:
         fault = Fault(f"no policy is in force: {error}", "cold")
     except Exception as error:  # noqa: BLE001 - whatever fails in here, the API server gets a valid answer
@@ -176,12 +180,17 @@ def _decided(uid: str, endpoint: Endpoint, decision: Decision | None) -> Admissi
     return AdmissionResponse(
         uid,
         decision.allowed,
-        status=None if decision.allowed else Status(decision.message, "Forbidden", _FORBIDDEN),
+        status=None if decision.allowed else Status(_short(decision.message), "Forbidden", _FORBIDDEN),
         patch=base64.b64encode(msgspec.json.encode(decision.patch)).decode("ascii") if patched else None,
         patch_type="JSONPatch" if patched else None,
         audit_annotations=_annotations(decision),
         warnings=warnings.fit(decision.warnings),
     )
+
+
+def _short(text: str) -> str:
+    """Cut a text that quotes names of a pod: they are validated only after mutation, so they may be megabytes."""
+    return text if len(text) <= MESSAGE_MAX else text[: MESSAGE_MAX - 3] + "..."
 
 
 def _opined(uid: str, found: Opinion) -> AdmissionResponse:

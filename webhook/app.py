@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,7 +21,7 @@ from webhook.answer import Answered, Terms, answer_body
 from webhook.reviews import EXPECTED, NotAReviewError, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Iterator
 
     from policy.model import Policy
     from policy.unreadable import Unreadable
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
     from webhook.settings import WebhookSettings
 
 _JSON = "application/json"
+_SMALL_BODY = 64 * 1024  # a review of a pod has 3 to 20 KB
+_LARGE_AT_A_TIME = 4
 
 
-# What hears of an answer, and of the seconds since the head of its request was there, once it is on its way.
+# What hears of an answer, and of the seconds since the head of its request was there.
 Tell = Callable[["Endpoint", Answered, float], None]
 
 
@@ -46,6 +49,34 @@ class Inputs(Protocol):
 
     def not_ready(self, now: datetime) -> tuple[str, ...]:
         """Return why no request should come here, one line each."""
+
+
+class Room:
+    """Bounds the bytes of all bodies that are being read.
+
+    A small one needs no leave: as many as there are connections take 32 MiB. Larger ones share room for four of the
+    largest; a caller who says that it sends one, and does not, holds its part until the time for a body is over.
+    """
+
+    def __init__(self, largest: int) -> None:
+        self._largest = largest
+        self._left = _LARGE_AT_A_TIME * largest
+
+    @contextmanager
+    def for_body(self, length: int | None) -> Iterator[None]:
+        """Hold room while a body is read; 429 where there is none. `length` is None where nobody says it."""
+        needed = self._largest if length is None else length
+        if needed <= _SMALL_BODY or needed > self._largest:  # the latter is refused for its size
+            yield
+            return
+        if needed > self._left:
+            text = "too many large bodies are being read\n"
+            raise web.HTTPTooManyRequests(text=text, headers={"Retry-After": "1"})
+        self._left -= needed
+        try:
+            yield
+        finally:
+            self._left += needed
 
 
 def utc_now() -> datetime:
@@ -65,12 +96,13 @@ def build_app(
     def not_ready() -> tuple[str, ...]:
         return ("the process is about to stop",) if drain.begun else inputs.not_ready(clock())
 
+    room = Room(settings.max_body_bytes)
+
     def handler(endpoint: Endpoint) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
             started = time.perf_counter()
-            if drain.in_flight > settings.max_in_flight:
-                raise _busy(settings.max_in_flight)
-            body = await _body(request, settings)
+            with room.for_body(request.content_length):
+                body = await _body(request, settings)
             try:
                 terms = Terms(inputs.policy, inputs.labels_of, clock(), settings.fail_mode)
                 answered = answer_body(body, endpoint, terms)
@@ -118,16 +150,6 @@ async def _body(request: web.Request, settings: WebhookSettings) -> bytes:
         # Chunks that do not decode, or a caller who left: then nobody reads this answer, and it only keeps aiohttp
         # from logging an error of ours. Its text may quote the body, so only its type is told.
         raise web.HTTPBadRequest(text=f"the body is broken ({describe_fault(error)})\n") from error
-
-
-def _busy(limit: int) -> web.HTTPTooManyRequests:
-    """Return the answer of a process that has enough to do, before a byte of the body is read.
-
-    Not an answer under the fail mode: that needs the uid, which is in the body, and reading bodies is what there is
-    too much of. To the API server it is a failed call, so failurePolicy decides, at once instead of at the timeout.
-    """
-    text = f"more than {limit} requests are in flight\n"
-    return web.HTTPTooManyRequests(text=text, headers={"Retry-After": "1"})
 
 
 def _too_large(limit: int) -> web.HTTPRequestEntityTooLarge:

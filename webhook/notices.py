@@ -93,7 +93,7 @@ def _is_real(regarding: Regarding) -> bool:
 
     Tenants write owner references; a Node has no namespace, and no author who would look.
     """
-    texts = (regarding.api_version, regarding.kind, regarding.name)
+    texts = (regarding.api_version, regarding.kind, regarding.name, regarding.namespace)
     is_node = (regarding.api_version, regarding.kind) == ("v1", "Node")
     return not is_node and all(0 < len(text.encode(errors="replace")) <= _NAME_MAX for text in texts)
 

@@ -15,7 +15,7 @@ import uvloop
 
 from serve import logs
 from serve.background import background
-from serve.shared_metrics import forget_worker, shared_directory
+from serve.shared_metrics import forget_worker, restore, shared_directory
 from serve.workers import Crew, Link
 from webhook.app import utc_now
 from webhook.inputs import load_files
@@ -69,6 +69,7 @@ class Worker(msgspec.Struct, frozen=True):
 
 def _work(settings: WebhookSettings, worker: Worker) -> None:
     logs.configure(settings.log_level, settings.log_format, worker=os.getpid())
+    restore(worker.metrics)
     uvloop.run(_until_stopped(settings, lambda _: worker.link.say_ready(), worker))
 
 

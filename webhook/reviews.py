@@ -112,6 +112,11 @@ class MalformedRequestError(CallerError):
         super().__init__(f"the AdmissionReview is malformed: {problem}")
 
 
+# A value takes up to 64 bytes once it is read, an empty list three in JSON: 10 MiB of them would take 300 MiB. Two
+# copies of an object of 1.5 MiB (etcd's limit) that is all variables, or managed fields, have 700,000.
+VALUES_MAX = 1_000_000
+_STRUCTURE = (b",", b"[", b"{")
+
 _review = msgspec.json.Decoder(Review)
 _envelope = msgspec.json.Decoder(_Envelope)
 _encoder = msgspec.json.Encoder()
@@ -122,6 +127,8 @@ def decode(body: bytes) -> Review:
 
     NotAReviewError where there is none, MalformedRequestError where there is one that cannot be judged.
     """
+    if sum(map(body.count, _STRUCTURE)) > VALUES_MAX:
+        raise MalformedRequestError(_uid(body), f"it holds more than {VALUES_MAX} values")
     try:
         review = _review.decode(body)
     except msgspec.ValidationError as error:

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from webhook.settings import WebhookSettings
 
 
+_SCRAPERS = 32  # connections of the metrics port
+
+
 class Listeners(msgspec.Struct, frozen=True):
     """The sockets of a process; several workers share them."""
 
@@ -170,9 +173,13 @@ async def running(
         if opened.metrics is not None:
             app = web.Application()
             app.router.add_get("/metrics", metrics_handler(registry, shared))
-            await stack.enter_async_context(answering(app, Drain(), opened.metrics, settings))
+            await stack.enter_async_context(answering(app, Drain(), opened.metrics, settings, most=_SCRAPERS))
         app = build_app(settings, inputs, drain, Telling(metrics, records, events).answered, clock)
-        await stack.enter_async_context(answering(app, drain, opened.https, settings, certificate.context))
+        await stack.enter_async_context(
+            answering(
+                app, drain, opened.https, settings, most=settings.max_connections, tls=certificate.context
+            )
+        )
         beside = background(
             certificate=lambda: follow(server.look), metrics=lambda: state.keep_reporting(clock)
         )

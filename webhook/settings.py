@@ -32,7 +32,7 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     namespacesFile: namespaces.yaml
     failMode: allow
     maxBodyBytes: 10485760
-    maxInFlight: 200
+    maxConnections: 512
     requestTimeoutSeconds: 2.5
     shutdownTimeoutSeconds: 10
     stopDelaySeconds: 5
@@ -82,12 +82,13 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
     max_body_bytes: Annotated[int, Meta(ge=1024, le=1 << 30)] = 10 * 1024 * 1024
     """Largest request body in bytes; a larger one is answered with 413. 10 MiB holds two copies of the
-    largest object that etcd stores (1.5 MiB) with room for escapes."""
+    largest object that etcd stores (1.5 MiB) with room for escapes. Bodies above 64 KiB share room for four of
+    this size; where it is taken, 429, and the `failurePolicy` of the webhook configuration decides."""
 
-    max_in_flight: Annotated[int, Meta(ge=1, le=100_000)] = 200
-    """Most requests that are read or judged at a time; one more is answered with 429 at once, and the `failurePolicy`
-    of the webhook configuration decides. 200 is what one API server has in flight of requests that change something
-    (`--max-mutating-requests-inflight`). Health checks are always answered."""
+    max_connections: Annotated[int, Meta(ge=16, le=100_000)] = 512
+    """Most connections at a time. One more takes the place of another: of the caller that has most of them, the one
+    that has said nothing for longest. An API server needs as many as it has calls at a time; 512 leaves room in
+    the 1024 open files that many systems give a process."""
 
     request_timeout_seconds: Annotated[float, Meta(gt=0, le=30)] = 2.5
     """Longest time in seconds to wait for the body of a request; then it is answered with 408. Below the 3

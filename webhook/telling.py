@@ -11,6 +11,7 @@ import random
 import time
 from typing import TYPE_CHECKING
 
+from audit.bounds import bounded_text
 from audit.identity import RANDOM_BYTES, record_id, timestamp
 from audit.record import closing_record, encode, gap_record
 from serve.faults import describe_fault
@@ -79,7 +80,7 @@ class Records:
         """Queue the last record."""
         at, identifier = self._stamp()
         last = closing_record(identifier=identifier, time=timestamp(at), policy_version=policy_version)
-        self.outbox.put(encode(last))
+        self.outbox.put_last(encode(last))
 
     def _gap(self, missing: int) -> bytes:
         at, identifier = self._stamp()
@@ -114,7 +115,7 @@ class Telling:
             try:
                 step()
             except Exception as error:  # noqa: BLE001 - ours, and no reason to leave out the other steps
-                uid, fault = answered.response.uid, describe_fault(error)
+                uid, fault = bounded_text(answered.response.uid), describe_fault(error)
                 self._log.error("not_told", endpoint=endpoint, uid=uid, fault=fault)
 
     def _notify(self, endpoint: Endpoint, answered: Answered) -> None:
@@ -127,8 +128,8 @@ class Telling:
             level(
                 "undecided",
                 endpoint=endpoint,
-                uid=answered.response.uid,
-                fault=answered.fault.text,
+                uid=bounded_text(answered.response.uid),
+                fault=bounded_text(answered.fault.text),
                 allowed=answered.response.allowed,
             )
             return
@@ -141,9 +142,9 @@ class Telling:
         level(
             "decided",
             endpoint=endpoint,
-            uid=request.uid,
-            namespace=request.namespace,
-            name=request.name,
+            uid=bounded_text(request.uid),
+            namespace=bounded_text(request.namespace or ""),
+            name=bounded_text(request.name or ""),
             operation=request.operation,
             dry_run=bool(request.dry_run),
             verdict=decision.verdict,

@@ -10,14 +10,16 @@ from serve.connections import Connections
 
 
 class Transport(asyncio.Transport):
-    aborted = False
+    def __init__(self, peer):
+        super().__init__({"peername": (peer, 1)})
+        self.aborted = False
 
     def abort(self):
         self.aborted = True
 
 
-def opened(connections):
-    transport, protocol = Transport(), connections()
+def opened(connections, peer="10.0.0.1"):
+    transport, protocol = Transport(peer), connections()
     protocol.connection_made(transport)
     return transport, protocol
 
@@ -37,19 +39,23 @@ async def test_a_new_connection_takes_the_place_of_the_longest_silent_one(connec
     assert len(connections) == 1
 
 
-async def test_where_every_connection_has_a_request_the_new_one_is_closed(connections):
-    held = [opened(connections), opened(connections)]
-    for _, protocol in held:
+async def test_who_holds_most_loses_one_also_where_it_sends_slowly_and_the_others_are_idle():
+    connections = Connections(asyncio.Protocol, 60, most=4)
+    honest, _ = opened(connections, "10.0.0.1")
+    greedy = [opened(connections, "10.0.0.9") for _ in range(3)]
+    for _, protocol in greedy:
+        protocol.data_received(b"POST")
         protocol.begin()
-    late, _ = opened(connections)
-    assert late.aborted
-    assert not any(transport.aborted for transport, _ in held)
-    held[0][1].end()
-    assert not opened(connections)[0].aborted
+    other, _ = opened(connections, "10.0.0.2")
+    assert not honest.aborted
+    assert not other.aborted
+    assert [transport.aborted for transport, _ in greedy] == [True, False, False]
+    opened(connections, "10.0.0.9")
+    assert not honest.aborted
 
 
 async def test_a_client_that_takes_its_answer_in_time_is_left_alone():
-    connections = Connections(asyncio.Protocol, 0)
+    connections = Connections(asyncio.Protocol, 0, most=9)
     transport, protocol = opened(connections)
     protocol.pause_writing()
     protocol.resume_writing()

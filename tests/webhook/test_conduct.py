@@ -94,33 +94,54 @@ async def test_pipelined_requests_are_answered_in_order(settings, trusting, revi
         writer.close()
 
 
-async def test_one_request_over_the_limit_is_429_at_once_and_probes_are_answered(webhook, review):
-    reading, leave = asyncio.Event(), asyncio.Event()
+async def test_large_bodies_share_a_room_and_small_ones_need_none(webhook, review):
+    """Of 64 KiB for each: four that do not come fill it, one more is 429 at once, and an ordinary one is answered."""
     body = json.dumps(review()).encode()
+    reading = asyncio.Event()
 
-    async def slowly():
-        yield body[:10]
+    async def never():
+        yield b"{"
         reading.set()
-        await leave.wait()
-        yield body[10:]
+        await asyncio.Event().wait()
 
-    async with webhook(max_in_flight=1, request_timeout_seconds=30) as (server, client):
-        first = asyncio.create_task(client.post("/mutate", data=slowly(), headers=JSON))
-        await reading.wait()
-        async with client.get("/healthz") as response:  # by then the server has seen the first
+    async with webhook(max_body_bytes=100_000, request_timeout_seconds=30) as (server, client):
+        held = []
+        for _ in range(4):
+            reading.clear()
+            held.append(asyncio.create_task(client.post("/mutate", data=never(), headers=JSON)))
+            await reading.wait()
+        async with client.get("/healthz") as response:  # by then the server has seen them
             assert response.status == 200
-        assert server.drain.in_flight == 1
-        async with client.post("/mutate", data=body, headers=JSON) as response:
+        assert server.drain.in_flight == 4
+        large = json.dumps(review(name="x" * 70_000)).encode()
+        async with client.post("/mutate", data=large, headers=JSON) as response:
             assert response.status == 429
             assert response.headers["Retry-After"] == "1"
             assert response.headers["Connection"] == "close"
-        async with client.get("/readyz") as response:
-            assert response.status == 200
-        leave.set()
-        async with await first as response:
-            assert response.status == 200
         async with client.post("/mutate", data=body, headers=JSON) as response:
             assert response.status == 200
+        for task in held:
+            task.cancel()
+        await asyncio.gather(*held, return_exceptions=True)
+
+
+async def test_many_slow_bodies_of_one_caller_leave_the_others_answered(settings, trusting, review):
+    """More than there are places for: each takes the place of another slow one."""
+    body = json.dumps(review()).encode()
+    async with (
+        running(settings(max_connections=16, request_timeout_seconds=30)) as server,
+        asyncio.timeout(30),
+    ):
+        slow = []
+        for _ in range(40):
+            _, writer = await connect(server, trusting)
+            writer.write(HEAD + b"Content-Length: 100\r\n\r\n{")
+            slow.append(writer)
+        reader, writer = await connect(server, trusting)
+        writer.write(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+        for each in (*slow, writer):
+            each.transport.abort()
 
 
 async def test_an_answer_is_one_tls_record_whatever_its_size(settings, trusting, review):

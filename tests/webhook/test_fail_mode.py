@@ -110,3 +110,20 @@ def test_the_reason_quotes_no_value(answered):
             b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":["hunter2"]}}'
         )
     assert "hunter2" not in str(caught.value)
+
+
+def test_a_body_that_is_small_and_holds_very_much_is_not_read(answered):
+    """3 bytes for each value that takes 64 once it is read: a few megabytes would fill the memory of the pod."""
+    resource = {"group": "", "version": "v1", "resource": "pods"}
+    head = json.dumps(
+        {
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "request": {"uid": "u", "resource": resource, "operation": "CREATE", "object": 5},
+        }
+    ).encode()
+    bomb = head.replace(b'"object": 5', b'"object": [' + b"[]," * 600_000 + b"[]]")
+    response = answered(bomb, fail_mode="deny")
+    assert not response["allowed"]
+    assert response["uid"] == "u"
+    assert "holds more than 1000000 values" in response["status"]["message"]
