@@ -14,7 +14,7 @@ import msgspec
 
 VERSION = 1
 
-Kind = Literal["admission", "policy_change", "gap", "closing"]
+Kind = Literal["admission", "policy_change", "policy_in_force", "gap", "closing"]
 Endpoint = Literal["mutate", "validate"]
 Verdict = Literal["allow", "deny", "undecided"]
 Value = str | dict[str, str | dict[str, str]] | list[dict[str, str]]
@@ -97,6 +97,7 @@ class Record(_Part, frozen=True, kw_only=True):
     id: Annotated[str, _is("UUIDv7; ids sort by time")]
     time: Annotated[str, _is("RFC 3339, UTC, microseconds")]
     kind: Annotated[Kind, _is("What the record tells of")]
+    writer: Annotated[str, _is("Who wrote it: the pod and the process id of the worker")] = ""
     verdict: Annotated[Verdict | None, _is("The answer; undecided: see fault and failMode")] = None
     endpoint: Annotated[Endpoint | None, _is("The call that decided")] = None
     operation: Annotated[str, _is("CREATE or UPDATE")] = ""
@@ -141,11 +142,24 @@ def decode(data: bytes) -> Record:
     return _decoder.decode(data)
 
 
-def closing_record(*, identifier: str, time: str, policy_version: str) -> Record:
+def policy_record(*, identifier: str, time: str, writer: str, policy_version: str, built_in: bool) -> Record:
+    """Return the record that from now on this writer decides by a policy."""
+    notes = ("the built-in policy",) if built_in else ()
+    return Record(
+        id=identifier,
+        time=time,
+        writer=writer,
+        kind="policy_in_force",
+        policy_version=policy_version,
+        notes=notes,
+    )
+
+
+def closing_record(*, identifier: str, time: str, writer: str, policy_version: str) -> Record:
     """Return the last record of a writer that ends in order. Without one, records may be missing behind the last."""
-    return Record(id=identifier, time=time, kind="closing", policy_version=policy_version)
+    return Record(id=identifier, time=time, writer=writer, kind="closing", policy_version=policy_version)
 
 
-def gap_record(*, identifier: str, time: str, missing: int) -> Record:
+def gap_record(*, identifier: str, time: str, writer: str, missing: int) -> Record:
     """Return the record that stands where `missing` others could not be kept."""
-    return Record(id=identifier, time=time, kind="gap", missing=missing)
+    return Record(id=identifier, time=time, writer=writer, kind="gap", missing=missing)

@@ -41,7 +41,11 @@ def reasons_against(
     for certificate in path or [leaf]:
         reasons += _date_reasons(certificate, at)
     reasons += _purpose_reasons(leaf)
-    if name is not None and not covers(leaf, name):
+    if not names_of(leaf):
+        reasons.append(
+            f"{describe(leaf)} has no subject alternative name, without which an API server refuses it"
+        )
+    elif name is not None and not covers(leaf, name):
         reasons.append(
             f"{describe(leaf)} is not for {name!r}, only for {', '.join(names_of(leaf)) or 'no name at all'}"
         )

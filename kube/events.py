@@ -129,7 +129,7 @@ class EventWriter:
             self._take(notice)
         except Exception as error:  # noqa: BLE001 - whoever tells of a denial must not fail by it
             self.failed += 1
-            self._log("event lost", notice.reason, fault=told(error))
+            self._log("event_lost", notice.reason, fault=told(error))
 
     async def run(self) -> None:
         """Write what is queued until cancelled. Raises nothing but CancelledError."""
@@ -190,7 +190,7 @@ class EventWriter:
             self.written += 1
         except Exception as error:  # noqa: BLE001 - one Event that cannot be written must not stop the others
             self.failed += 1
-            self._log("event not written", namespace, reason=series.notice.reason, fault=told(error))
+            self._log("event_not_written", namespace, reason=series.notice.reason, fault=told(error))
 
     async def _write(self, path: str, name: str, series: _Series) -> None:
         """Create the Event, or count it up where it exists; what fails stays owed to the next repeat."""

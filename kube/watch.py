@@ -135,7 +135,7 @@ class Cache(Generic[T]):
             self._version = None
         delay = self._backoff.next(error.retry_after if isinstance(error, KubeError) else None)
         self.trouble = told(error)
-        self._log("watch failed", self.path, fault=self.trouble, again_in_seconds=round(delay, 1))
+        self._log("watch_failed", self.path, fault=self.trouble, again_in_seconds=round(delay, 1))
         return delay
 
     async def _list(self) -> str:
@@ -211,7 +211,7 @@ class Cache(Generic[T]):
         try:
             return self._strip(obj)
         except Exception as error:  # noqa: BLE001 - one odd object must not stop the others
-            self._log("object cannot be read", f"{self.path} {key}", fault=told(error))
+            self._log("object_cannot_be_read", f"{self.path} {key}", fault=told(error))
             return Unreadable(f"{self.path} {key}: {told(error)}")
 
     def _tell(self, changed: Mapping[str, T | Unreadable | None]) -> None:
@@ -221,7 +221,7 @@ class Cache(Generic[T]):
             self._on_change(changed)
         except Exception as error:  # noqa: BLE001 - the content is right whatever its reader does
             self.failures += 1
-            self._log("reader of a change failed", self.path, fault=told(error))
+            self._log("reader_of_a_change_failed", self.path, fault=told(error))
 
 
 def _metadata(path: str, obj: Object) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import aiohttp
 from audit.record import decode
 from certs.authority import ServingNames, issue_serving, new_authority
 from certs.store import CA, CHAIN, KEY, write
+from kube.config import Connection
 from policy.errors import InternalError
 from sandbox.apiserver import ADMIN, ApiServer
 from sandbox.kubeconfig import write_kubeconfig
@@ -22,6 +23,7 @@ from serve.documents import parse_documents, read_text
 from serve.settings import Address
 from webhook.run import running
 from webhook.settings import WebhookSettings
+from webhook.sources import NAMESPACES_PATH, POLICIES_PATH
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -32,6 +34,22 @@ if TYPE_CHECKING:
 _PODS = {"apiGroups": [""], "apiVersions": ["v1"], "scope": "Namespaced"}
 _CREATE = {**_PODS, "operations": ["CREATE"], "resources": ["pods"]}
 _UPDATE = {**_PODS, "operations": ["UPDATE"], "resources": ["pods"]}
+_OTHERS = [
+    {
+        "apiGroups": ["gpufence.io"],
+        "apiVersions": ["v1alpha1"],
+        "scope": "Cluster",
+        "operations": ["CREATE", "UPDATE", "DELETE"],
+        "resources": ["gpupolicies"],
+    },
+    {
+        "apiGroups": ["apps", "batch"],
+        "apiVersions": ["v1"],
+        "scope": "Namespaced",
+        "operations": ["CREATE", "UPDATE"],
+        "resources": ["deployments", "statefulsets", "daemonsets", "replicasets", "jobs", "cronjobs"],
+    },
+]
 _DEBUG = {**_PODS, "operations": ["UPDATE"], "resources": ["pods/ephemeralcontainers"]}
 
 
@@ -66,20 +84,21 @@ async def cluster(
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(directory / CHAIN, directory / KEY)
     client_tls = ssl.create_default_context(cafile=directory / CA)
-    settings = WebhookSettings(
-        listen=Address("127.0.0.1", 0), certificates=directory, policy_file=policy, namespaces_file=namespaces
-    )
+    settings = WebhookSettings(listen=Address("127.0.0.1", 0), certificates=directory)
     kept = _Kept()
     connector = aiohttp.TCPConnector(ssl=client_tls)
     async with (
-        running(settings, sink=kept) as webhook,
         ApiServer(tls=tls, port=port, tokens={token: ADMIN}) as api,
         aiohttp.ClientSession(connector=connector) as session,
     ):
-        kubeconfig = write_kubeconfig(directory / "kubeconfig", api.url, directory / CA, token)
-        running_cluster = Cluster(api, session, webhook.url, directory / CA, kubeconfig, kept.records)
-        await _join(running_cluster, namespaces)
-        yield running_cluster
+        await _fill(api, session, policy, namespaces)
+        connection = Connection(server=api.url, ca_file=directory / CA, token=token)
+        async with running(settings, connection=connection, sink=kept) as webhook:
+            await webhook.known()
+            kubeconfig = write_kubeconfig(directory / "kubeconfig", api.url, directory / CA, token)
+            running_cluster = Cluster(api, session, webhook.url, directory / CA, kubeconfig, kept.records)
+            await _join(running_cluster)
+            yield running_cluster
 
 
 class _Kept:
@@ -99,17 +118,22 @@ def _issue(directory: Path) -> None:
     write(directory, authority, leaf, keep_ca_key=False, replace_ca=True)
 
 
-async def _join(running_cluster: Cluster, namespaces: Path) -> None:
-    for namespace in parse_documents(read_text(namespaces), str(namespaces)):
-        await _post(running_cluster, "/api/v1/namespaces", namespace)
+async def _fill(api: ApiServer, session: aiohttp.ClientSession, policy: Path, namespaces: Path) -> None:
+    for path, collection in ((namespaces, NAMESPACES_PATH), (policy, POLICIES_PATH)):
+        for document in parse_documents(read_text(path), str(path)):
+            await _post(session, api.url + collection, document)
+
+
+async def _join(running_cluster: Cluster) -> None:
     bundle = base64.b64encode(running_cluster.ca.read_bytes()).decode("ascii")
-    group = "/apis/admissionregistration.k8s.io/v1"
+    group = f"{running_cluster.url}/apis/admissionregistration.k8s.io/v1"
     for kind, endpoint, rules in (
         ("MutatingWebhookConfiguration", "mutate", [_CREATE, _DEBUG]),
-        ("ValidatingWebhookConfiguration", "validate", [_CREATE, _UPDATE, _DEBUG]),
+        ("ValidatingWebhookConfiguration", "validate", [_CREATE, _UPDATE, _DEBUG, *_OTHERS]),
     ):
         client = {"url": f"{running_cluster.webhook_url}/{endpoint}", "caBundle": bundle}
-        await _post(running_cluster, f"{group}/{kind.lower()}s", configuration(kind, endpoint, client, rules))
+        hook = configuration(kind, endpoint, client, rules)
+        await _post(running_cluster.session, f"{group}/{kind.lower()}s", hook)
 
 
 def configuration(
@@ -138,7 +162,7 @@ def configuration(
     }
 
 
-async def _post(running_cluster: Cluster, path: str, body: dict[str, Any]) -> None:
-    async with running_cluster.session.post(running_cluster.url + path, json=body) as response:
+async def _post(session: aiohttp.ClientSession, url: str, body: dict[str, Any]) -> None:
+    async with session.post(url, json=body) as response:
         if response.status >= 400:  # noqa: PLR2004 - HTTP
             raise InternalError(f"the sandbox refuses its own {body.get('kind')}: {await response.text()}")

@@ -55,7 +55,9 @@ def listening_socket(address: Address) -> socket.socket:
     try:
         listener = socket.create_server((address.host, address.port), family=family, backlog=BACKLOG)
     except OSError as error:
-        raise WorldError(f"cannot listen on {address}: {error.strerror}") from error
+        # Python adds the address to the text once more.
+        why = (error.strerror or type(error).__name__).partition(" (while attempting")[0]
+        raise WorldError(f"cannot listen on {address}: {why}") from error
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     listener.setblocking(False)
     return listener

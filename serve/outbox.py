@@ -165,7 +165,7 @@ class Outbox(Generic[T]):
         try:
             return self._weigh(item)
         except Exception as error:  # noqa: BLE001 - whoever tells of a denial must not fail by it
-            self._log("not taken", self.name, fault=told(error))
+            self._log("not_taken", self.name, fault=told(error))
             return None
 
     async def _try(self, batch: list[_Held[T]]) -> bool:
@@ -173,7 +173,7 @@ class Outbox(Generic[T]):
             await self._deliver([held.item for held in batch])
         except Exception as error:  # noqa: BLE001 - whatever a sink raises, the items are tried again
             self.retried += 1
-            self._log("not delivered", self.name, items=len(batch), held=self.depth, fault=told(error))
+            self._log("not_delivered", self.name, items=len(batch), held=self.depth, fault=told(error))
             return False
         self._take_out(batch)
         self.delivered += sum(not held.is_gap for held in batch)
@@ -185,7 +185,7 @@ class Outbox(Generic[T]):
         lost = sum(not held.is_gap for held in batch)
         self.failed += lost
         if lost:
-            self._log("given up", self.name, items=lost)
+            self._log("given_up", self.name, items=lost)
         self._tell_of(sum(held.missing for held in batch), first=True)
 
     def _take_out(self, batch: list[_Held[T]]) -> None:
@@ -203,7 +203,7 @@ class Outbox(Generic[T]):
         try:
             held = _Held(self._gap(total), 0, total, is_gap=True)
         except Exception as error:  # noqa: BLE001 - the loss stays counted, and the queue goes on
-            self._log("no gap", self.name, missing=missing, fault=told(error))
+            self._log("no_gap", self.name, missing=missing, fault=told(error))
             self._owed += missing if first else 0
             return
         if not first:

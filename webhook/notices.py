@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from kube.events import Notice, Regarding
 from policy.default import API_VERSION, KIND, NAME
+from policy.unreadable import Unreadable
 from policy.wording import denial, would_be_denied
 from webhook.objects import namespace_of, owner_of
 from webhook.warnings import one_line
@@ -19,6 +20,7 @@ from webhook.warnings import one_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from policy.model import Policy
     from policy.problems import Problem
     from webhook.answer import Answered, Endpoint
 
@@ -70,20 +72,25 @@ def notice_of(endpoint: Endpoint, answered: Answered) -> Notice | None:
     )
 
 
-def invalid_policy_notice(uid: str, problems: Sequence[Problem], in_force: str) -> Notice:
-    """Return the Warning about a GpuPolicy object that cannot be put in force; `in_force` is the version that stays.
+def invalid_policy_notice(uid: str, problems: Sequence[Problem], in_force: Policy | Unreadable) -> Notice:
+    """Return the Warning about a GpuPolicy object that cannot be put in force; `in_force` is what stays.
 
     Other problems make another Event: the note of one that exists cannot change.
     """
     listed = "; ".join(str(problem) for problem in problems)
     count = f"{len(problems)} {'problem' if len(problems) == 1 else 'problems'}"
-    note = _note(f"The last good policy stays in force, version {in_force}: this one has {count}. {listed}")
+    stays = (
+        "No policy is in force, and this replica is not ready"
+        if isinstance(in_force, Unreadable)
+        else f"The last good policy stays in force, version {in_force.version}"
+    )
+    note = _note(f"{stays}: this one has {count}. {listed}")
     return Notice(
         regarding=Regarding(api_version=API_VERSION, kind=KIND, name=NAME, uid=uid),
         key=note,
         type="Warning",
         reason="InvalidPolicy",
-        action="KeepLastGood",
+        action="Refuse",
         note=note,
     )
 

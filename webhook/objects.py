@@ -24,7 +24,7 @@ def is_pod_request(request: AdmissionRequest) -> bool:
 
 def subject_of(request: AdmissionRequest) -> Subject:
     """Return what the request is about."""
-    metadata = _metadata(request.object)
+    metadata = _metadata(request.old_object if request.object is None else request.object)
     api_version, kind = _type(request)
     return Subject(
         api_version=api_version,
@@ -61,7 +61,8 @@ def _type(request: AdmissionRequest) -> tuple[str, str]:
     """Return (apiVersion, kind). Of a pod always Pod: up to Kubernetes 1.21 a debug container has a kind of its own."""
     if is_pod_request(request):
         return "v1", "Pod"
-    raw = request.object if isinstance(request.object, dict) else {}
+    found = request.old_object if request.object is None else request.object
+    raw = found if isinstance(found, dict) else {}
     resource = request.resource
     group, version = (resource.group or "", resource.version or "") if resource else ("", "")
     return _text(raw, "apiVersion") or (f"{group}/{version}" if group else version), _text(raw, "kind")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from policy.decide import mutate
+from policy.default import NAME
 from policy.errors import MalformedPod, PolicyError
 from policy.load import load_policy
 from policy.pod import controller_of, pod_view
@@ -32,6 +33,7 @@ _WORKLOADS = {
     ("batch", "cronjobs"): "CronJob",
 }
 _POLICIES = ("gpufence.io", "gpupolicies")
+_BUILT_IN_FOLLOWS = "without this GpuPolicy the built-in policy is in force: profile baseline, no teams"
 _PROBLEMS_TOLD = 20  # kubectl prints the message as one block; `gpufence policy check` lists all
 
 
@@ -57,15 +59,17 @@ def is_workload(request: AdmissionRequest) -> bool:
 
 
 def opinion(request: AdmissionRequest, policy: Policy | Unreadable, context: Context) -> Opinion:
-    """Return the opinion on a CREATE or UPDATE of a GpuPolicy or a workload; NONE on everything else.
+    """Return the opinion on a GpuPolicy, or on a CREATE or UPDATE of a workload; NONE on everything else.
 
     A GpuPolicy is judged without any policy in force too: it may be the one that mends that.
     """
     resource, raw = request.resource, request.object
-    if resource is None or request.sub_resource or request.operation not in {"CREATE", "UPDATE"}:
+    if resource is None or request.sub_resource:
         return NONE
     if is_policy_request(request):
-        return _of_policy(raw)
+        return _of_policy_request(request)
+    if request.operation not in {"CREATE", "UPDATE"}:
+        return NONE
     asked = (resource.group or "", resource.resource or "")
     if asked in _WORKLOADS and isinstance(raw, dict) and not isinstance(policy, Unreadable):
         return _of_workload(Item(raw, f"{asked[0]}/{resource.version}", _WORKLOADS[asked]), policy, context)
@@ -76,6 +80,14 @@ def is_policy_request(request: AdmissionRequest) -> bool:
     """Whether the request is about a GpuPolicy or a part of one."""
     resource = request.resource
     return resource is not None and (resource.group or "", resource.resource or "") == _POLICIES
+
+
+def _of_policy_request(request: AdmissionRequest) -> Opinion:
+    if request.operation in {"CREATE", "UPDATE"}:
+        return _of_policy(request.object)
+    if request.operation == "DELETE" and request.name == NAME:
+        return Opinion(warnings=(_BUILT_IN_FOLLOWS,), policy_version="")
+    return NONE
 
 
 def _of_policy(raw: object) -> Opinion:

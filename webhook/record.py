@@ -40,6 +40,7 @@ def record_of(
     *,
     at: datetime,
     identifier: str,
+    writer: str = "",
     latency_micros: int | None = None,
 ) -> Record | None:
     """Return the record of an answer, within the bounds of `audit.bounds`; None where there is nothing to keep.
@@ -57,6 +58,7 @@ def record_of(
     whole = Record(
         id=identifier,
         time=timestamp(at),
+        writer=writer,
         endpoint=endpoint,
         latency_micros=latency_micros,
         **asked,

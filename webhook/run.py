@@ -18,6 +18,7 @@ from kube.client import Client
 from kube.config import ConnectionConfigError, in_cluster
 from kube.events import EventWriter
 from kube.kubeconfig import from_kubeconfig
+from policy.errors import WorldError
 from serve import logs
 from serve.background import background, flushed
 from serve.certificate import follow
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from audit.sink import AuditSink
     from kube.config import Connection
     from webhook.settings import WebhookSettings
+    from webhook.sources import Sources
 
 
 _SCRAPERS = 32  # connections of the metrics port
@@ -59,15 +61,23 @@ class Listeners(msgspec.Struct, frozen=True):
 
 
 def listen(settings: WebhookSettings) -> Listeners:
-    """Open the sockets; WorldError where an address is taken."""
-    https = listening_socket(settings.listen)
+    """Open the sockets; StartError where an address cannot be had."""
+    https = _listening("listen", settings.listen)
     try:
-        return Listeners(
-            https, listening_socket(settings.metrics_listen) if settings.metrics_listen else None
-        )
+        metrics = _listening("metricsListen", settings.metrics_listen) if settings.metrics_listen else None
     except BaseException:
         https.close()
         raise
+    return Listeners(https, metrics)
+
+
+def _listening(setting: str, address: Address) -> socket.socket:
+    try:
+        return listening_socket(address)
+    except WorldError as error:
+        raise StartError(
+            [f"{setting}: {error}. Fix: End what uses it, or set {setting} to another address."]
+        ) from error
 
 
 def address_of(listener: socket.socket) -> Address:
@@ -85,6 +95,7 @@ class Server:
         inputs: Inputs,
         drain: Drain,
         metrics: WebhookMetrics,
+        records: Records,
         clock: Callable[[], datetime],
     ) -> None:
         self.address = address_of(listeners.https)
@@ -92,6 +103,7 @@ class Server:
         self.inputs = inputs
         self.drain = drain
         self._metrics = metrics
+        self._records = records
         self._clock = clock
         self._log = logs.logger("webhook")
         self._one_reload = asyncio.Lock()
@@ -117,6 +129,8 @@ class Server:
             self._metrics.policy_refused()
         if done.kept:
             self._log.error("reload_refused", kept=done.kept, policy_in_force=self.inputs.version)
+        if POLICY in done.changed:
+            self._records.in_force(self.inputs.version)
         if done.changed or not done.kept:
             self._log.info("reloaded", changed=done.changed, policy=self.inputs.version)
         if POLICY not in done.kept:
@@ -159,15 +173,20 @@ async def running(
     async with AsyncExitStack() as stack:
         registry = new_registry()
         metrics = WebhookMetrics(registry, settings.fail_mode, () if files else COLLECTIONS)
-        sources, events = (
-            (files, None) if files else await _watching(stack, settings, connection, metrics, clock)
-        )
+        records = await _recording(stack, sink or LogSink(_to_stderr), clock)
+        sources: Sources
+        events: EventWriter | None = None
+        if files is not None:
+            sources = files
+            records.in_force(files.policy.version)
+        else:
+            sources, events = await _watching(stack, settings, connection, metrics, records, clock)
         inputs = Inputs(sources, certificate)
+        stack.callback(lambda: records.closing(inputs.version))
         drain = Drain(metrics.refused)
         opened = listeners or listen(settings)
         stack.callback(opened.close)
-        server = Server(opened, inputs, drain, metrics, clock)
-        records = await _recording(stack, sink or LogSink(_to_stderr), inputs, clock)
+        server = Server(opened, inputs, drain, metrics, records, clock)
         state = State(metrics, inputs, drain, records, events)
         state.report(clock())
         if opened.metrics is not None:
@@ -192,6 +211,8 @@ def cluster_of(settings: WebhookSettings) -> Connection:
     try:
         return from_kubeconfig(settings.kubeconfig) if settings.kubeconfig else in_cluster(os.environ)
     except ConnectionConfigError as error:
+        if settings.kubeconfig:
+            raise StartError([f"kubeconfig: {error}. Fix: Mend the file, or name another one."]) from error
         fix = "Set policyFile to decide by a file, or kubeconfig to watch a cluster from outside."
         raise StartError(
             [f"policy: without policyFile the cluster is watched, but {error}. Fix: {fix}"]
@@ -203,13 +224,14 @@ async def _watching(
     settings: WebhookSettings,
     connection: Connection | None,
     metrics: WebhookMetrics,
+    records: Records,
     clock: Callable[[], datetime],
 ) -> tuple[ClusterSources, EventWriter]:
     """Follow policy and namespaces, and write Events, until the stack is unwound."""
     log = logs.logger("watch")
     client = await stack.enter_async_context(Client(connection or cluster_of(settings)))
     sources = ClusterSources(
-        client, lambda found: policy_taken(found, log, metrics, events.emit), log.warning
+        client, lambda found: policy_taken(found, metrics, records, events.emit), log.warning
     )
     events = EventWriter(
         client,
@@ -226,14 +248,11 @@ async def _watching(
     return sources, events
 
 
-async def _recording(
-    stack: AsyncExitStack, sink: AuditSink, inputs: Inputs, clock: Callable[[], datetime]
-) -> Records:
-    """Deliver records until the stack is unwound; the last one says that this was in order."""
-    records = Records(sink, clock)
+async def _recording(stack: AsyncExitStack, sink: AuditSink, clock: Callable[[], datetime]) -> Records:
+    """Deliver records until the stack is unwound."""
+    records = Records(sink, clock, f"{socket.gethostname()}/{os.getpid()}")
     await stack.enter_async_context(background(records=records.outbox.run))
     await stack.enter_async_context(flushed("records", records.outbox, LINGER_SECONDS))
-    stack.callback(lambda: records.closing(inputs.version))
     return records
 
 

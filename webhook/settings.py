@@ -133,4 +133,11 @@ def conflicts(settings: WebhookSettings) -> list[Problem]:
         found.append(
             Problem("kubeconfig", "does nothing with policyFile, which is used instead of a cluster", fix=fix)
         )
+    if (
+        settings.metrics_listen is not None
+        and settings.metrics_listen == settings.listen
+        and settings.listen.port
+    ):
+        fix = "Give it another port."
+        found.append(Problem("metricsListen", "is the same address as listen", str(settings.listen), fix))
     return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from kube.watch import Cache
-from policy.default import API_VERSION, KIND
+from policy.default import API_VERSION, KIND, NAME
 from policy.errors import CallerError, PolicyError, WorldError
 from policy.unreadable import Unreadable
 from serve.policy_source import PolicySource, Taken, WatchedPolicy, in_file
@@ -130,6 +130,7 @@ class ClusterSources:
         """Set once both have been listed and a policy is in force."""
         self._watched = WatchedPolicy()
         self._taken = taken
+        self._log = log
         self.policies: Cache[Mapping[str, Any]] = Cache(
             client, POLICIES_PATH, _policy_object, log=log, on_change=self._changed, clock=clock
         )
@@ -182,6 +183,13 @@ class ClusterSources:
         return tuple(cache.trouble for cache in self.caches.values() if cache.trouble) or (policy.reason,)
 
     def _changed(self, changed: Mapping[str, Mapping[str, Any] | Unreadable | None]) -> None:
+        for name, found in changed.items():
+            if name != NAME and found is not None:
+                self._log(
+                    "policy_ignored",
+                    name=name,
+                    fix=f"Only the GpuPolicy named {NAME} is in force; name it so.",
+                )
         taken = self._watched.take(changed)
         if taken is not None:
             self._taken(taken)

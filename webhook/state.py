@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from serve.logs import logger
 from webhook.sources import ClusterSources
 
 if TYPE_CHECKING:
@@ -37,9 +38,12 @@ class State:
         self._drain = drain
         self._records = records
         self._events = events
+        self._log = logger("webhook")
+        self._was_ready: bool | None = None  # None until it was ready for the first time
 
     def report(self, now: datetime) -> None:
-        """Bring the metrics up to date."""
+        """Bring the metrics up to date, and log when it is no longer ready, and when it is again."""
+        self._note_readiness(self._inputs.not_ready(now))
         self._metrics.in_flight(self._drain.in_flight)
         self._metrics.certificate(self._inputs.certificate.not_after)
         self._metrics.policy(self._inputs.policy, valid=self._inputs.sources.valid)
@@ -50,6 +54,14 @@ class State:
         self._metrics.records(outbox.delivered, outbox.dropped, outbox.failed)
         if self._events is not None:
             self._metrics.events(self._events.written, self._events.failed, self._events.dropped)
+
+    def _note_readiness(self, reasons: tuple[str, ...]) -> None:
+        if reasons and self._was_ready:
+            self._log.error("not_ready", reasons=reasons)
+        elif self._was_ready is False and not reasons:
+            self._log.info("ready_again")
+        if not reasons or self._was_ready is not None:
+            self._was_ready = not reasons
 
     async def keep_reporting(
         self,

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from audit.bounds import bounded_text
 from audit.identity import RANDOM_BYTES, record_id, timestamp
-from audit.record import closing_record, encode, gap_record
+from audit.record import closing_record, encode, gap_record, policy_record
+from policy.default import NAME
 from serve.faults import describe_fault
 from serve.logs import logger
 from serve.outbox import Outbox
@@ -24,8 +25,6 @@ from webhook.record import record_of
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
-
-    from structlog.typing import FilteringBoundLogger
 
     from audit.sink import AuditSink
     from kube.events import EventWriter, Notice
@@ -47,9 +46,11 @@ class Records:
         self,
         sink: AuditSink,
         now: Callable[[], datetime],
+        writer: str,
         entropy: Callable[[int], bytes] = os.urandom,
     ) -> None:
         self._now = now
+        self._writer = writer
         self._entropy = entropy
         self.outbox: Outbox[bytes] = Outbox(
             "records",
@@ -68,7 +69,14 @@ class Records:
         at, identifier = self._stamp()
         micros = round(seconds * _MICROS)
         try:
-            record = record_of(endpoint, answered, at=at, identifier=identifier, latency_micros=micros)
+            record = record_of(
+                endpoint,
+                answered,
+                at=at,
+                identifier=identifier,
+                writer=self._writer,
+                latency_micros=micros,
+            )
             data = None if record is None else encode(record)
         except Exception:
             self.outbox.lose()
@@ -76,15 +84,30 @@ class Records:
         if data is not None:
             self.outbox.put(data)
 
+    def in_force(self, policy_version: str, *, built_in: bool = False) -> None:
+        """Queue the record that this policy decides from now on."""
+        at, identifier = self._stamp()
+        record = policy_record(
+            identifier=identifier,
+            time=timestamp(at),
+            writer=self._writer,
+            policy_version=policy_version,
+            built_in=built_in,
+        )
+        self.outbox.put(encode(record))
+
     def closing(self, policy_version: str) -> None:
         """Queue the last record."""
         at, identifier = self._stamp()
-        last = closing_record(identifier=identifier, time=timestamp(at), policy_version=policy_version)
+        last = closing_record(
+            identifier=identifier, time=timestamp(at), writer=self._writer, policy_version=policy_version
+        )
         self.outbox.put_last(encode(last))
 
     def _gap(self, missing: int) -> bytes:
         at, identifier = self._stamp()
-        return encode(gap_record(identifier=identifier, time=timestamp(at), missing=missing))
+        record = gap_record(identifier=identifier, time=timestamp(at), writer=self._writer, missing=missing)
+        return encode(record)
 
     def _stamp(self) -> tuple[datetime, str]:
         at = self._now()
@@ -153,17 +176,22 @@ class Telling:
 
 
 def policy_taken(
-    found: Taken, log: FilteringBoundLogger, metrics: WebhookMetrics, emit: Callable[[Notice], None]
+    found: Taken,
+    metrics: WebhookMetrics,
+    records: Records,
+    emit: Callable[[Notice], None],
 ) -> None:
     """Tell what became of a changed GpuPolicy."""
+    log = logger("watch")
     version = version_of(found.policy)
     if not found.problems:
+        records.in_force(version, built_in=found.built_in)
         log.info("policy_in_force", policy=version, built_in=found.built_in)
         for doubt in found.warnings:
             log.warning("policy_doubt", problem=str(doubt))
         return
     metrics.policy_refused()
     for problem in found.problems:
-        log.error("policy_problem", problem=str(problem))
-    log.error("policy_refused", policy_in_force=version)
-    emit(invalid_policy_notice(found.uid, found.problems, version))
+        log.error("policy_problem", name=NAME, problem=str(problem))
+    log.error("policy_refused", name=NAME, policy_in_force=version)
+    emit(invalid_policy_notice(found.uid, found.problems, found.policy))

@@ -22,13 +22,16 @@ from webhook.reviews import KIND
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_WRITER = "gpufence-webhook-6c9d5b7f4-x2k9q/1"
+
 _HEAD = """\
 <!-- Generated from audit/record.py; do not edit. To change it: make generate -->
 
 # Records
 
 A record tells of one decision of the webhook, of one change of the policy, that records are missing, or that the
-process ended in order. It is one JSON object. The form is [record.schema.json](record.schema.json); this page says
+process ended in order. `webhook run` writes them to stderr beside its log, a line each: `jq 'select(.kind)'` picks
+them. A record is one JSON object. The form is [record.schema.json](record.schema.json); this page says
 what it means.
 
 ## Which decisions
@@ -39,8 +42,9 @@ what it means.
 | an allowed pod at `/mutate` | where gpufence changed it, with the patch |
 | an allowed pod or debug container at `/validate` | always: only there has the pod a uid |
 | an allowed update of a pod | where a rule applied |
-| a GpuPolicy at `/validate` | as `policy_change`, allowed or denied |
+| a GpuPolicy at `/validate` | as `policy_change`, allowed or denied; a deletion too |
 | what could not be decided | as `undecided`, with the fault and the fail mode |
+| the policy that a process decides by, from its start on | as `policy_in_force`, by each writer |
 | the end of a process that was told to stop | as `closing`: without it, records may be missing behind the last |
 | a dry run, a workload, anything else | never |
 
@@ -134,7 +138,7 @@ _REQUEST = {
 
 def record_page() -> str:
     """Return the page."""
-    gap = gap_record(identifier=_id(1), time=timestamp(_NOW), missing=12)
+    gap = gap_record(identifier=_id(1), time=timestamp(_NOW), writer=_WRITER, missing=12)
     parts = [_HEAD, _pretty(example()), _AFTER_EXAMPLE, encode(gap).decode(), "\n", _RULES, *_tables()]
     return "".join(parts).rstrip() + "\n"
 
@@ -150,7 +154,7 @@ def example() -> Record:
     review = {"apiVersion": REVIEW_VERSION, "kind": KIND, "request": _REQUEST}
     terms = Terms(load_policy(_POLICY).policy, lambda _: Unreadable("not needed"), _NOW, "allow")
     answered = answer_body(msgspec.json.encode(review), "mutate", terms)
-    record = record_of("mutate", answered, at=_NOW, identifier=_id(0), latency_micros=74)
+    record = record_of("mutate", answered, at=_NOW, identifier=_id(0), writer=_WRITER, latency_micros=74)
     if record is None:
         raise AssertionError("the example is an answer that is recorded")
     return record

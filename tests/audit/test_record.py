@@ -52,7 +52,7 @@ operations = st.builds(
 )
 records = st.builds(
     Record, id=texts, time=texts,
-    kind=st.sampled_from(["admission", "policy_change", "gap", "closing"]),
+    kind=st.sampled_from(["admission", "policy_change", "gap", "closing", "policy_in_force"]),
     verdict=st.none() | st.sampled_from(["allow", "deny", "undecided"]),
     endpoint=st.none() | st.sampled_from(["mutate", "validate"]),
     operation=texts, request_uid=texts, team=texts, exempt=texts, fault=texts, fail_mode=texts,
@@ -105,8 +105,8 @@ def test_no_field_of_the_format_holds_a_floating_point_number():
 
 
 def test_a_gap_says_how_many_are_missing():
-    record = gap_record(identifier="i", time="t", missing=7)
-    assert encode(record) == b'{"id":"i","kind":"gap","missing":7,"time":"t","version":1}'
+    record = gap_record(identifier="i", time="t", writer="w", missing=7)
+    assert encode(record) == b'{"id":"i","kind":"gap","missing":7,"time":"t","version":1,"writer":"w"}'
 
 
 def test_an_id_is_a_uuid_of_version_7_with_the_time_in_it():

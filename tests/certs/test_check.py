@@ -80,8 +80,8 @@ def test_a_client_certificate_cannot_serve():
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
         .sign(AUTHORITY.key, hashes.SHA256())
     )
-    (reason,) = reasons_against([client], TRUSTED, NOW)
-    assert "no serverAuth" in reason
+    purpose, _ = reasons_against([client], TRUSTED, NOW)
+    assert "no serverAuth" in purpose
     assert names_of(client) == ()
 
 
@@ -102,3 +102,20 @@ def test_a_chain_ends_with_its_first_certificate_to_end():
 def test_an_address_is_never_matched_by_a_wildcard():
     leaf = issue_serving(AUTHORITY, ServingNames(("*.0.0.1",)), NOW).certificate
     assert not covers(leaf, "127.0.0.1")
+
+
+def test_without_a_subject_alternative_name_no_api_server_takes_it():
+    """Go ignores the common name since 1.15, so that such a certificate is for nobody."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    plain = (
+        x509.CertificateBuilder()
+        .subject_name(LEAF.certificate.subject)
+        .issuer_name(AUTHORITY.certificate.subject)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(NOW)
+        .not_valid_after(NOW + timedelta(days=1))
+        .sign(AUTHORITY.key, hashes.SHA256())
+    )
+    (reason,) = reasons_against([plain], TRUSTED, NOW)
+    assert "has no subject alternative name" in reason

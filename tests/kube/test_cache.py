@@ -192,7 +192,7 @@ async def test_failures_are_logged_once_a_minute_with_how_many_were_left_out(
     api.refuse("no quorum")
     async with kit.following(client) as follower:
         await follower.until(lambda: len(follower.slept) >= 5)
-        assert [line["event"] for line in follower.lines] == ["watch failed"]
+        assert [line["event"] for line in follower.lines] == ["watch_failed"]
         assert "503 no quorum" in follower.lines[0]["fault"]
         follower.now += 61
         await follower.until(lambda: len(follower.lines) == 2)
@@ -227,7 +227,7 @@ async def test_a_reader_that_fails_stops_nothing(client: Any, kit: Any) -> None:
         follower.cache._on_change = failing
         await _fill(client, kit, "a", "b")
         await follower.until(lambda: len(follower.content) == 2)
-        assert follower.lines[0]["event"] == "reader of a change failed"
+        assert follower.lines[0]["event"] == "reader_of_a_change_failed"
 
 
 class Odd:

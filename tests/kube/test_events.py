@@ -175,7 +175,7 @@ async def test_a_write_that_fails_is_counted_logged_and_stops_no_other(
     api.refuse("no quorum")
     await desk.tell(notice(), notice("GF102"))
     assert (desk.writer.failed, desk.writer.written) == (2, 0)
-    assert [line["event"] for line in desk.lines] == ["event not written"]
+    assert [line["event"] for line in desk.lines] == ["event_not_written"]
     assert "no quorum" in desk.lines[0]["fault"]
     api.refuse("")
     await desk.tell(notice())
@@ -187,7 +187,7 @@ async def test_a_fault_of_ours_never_reaches_who_tells(client: Any, desk: Desk) 
     desk.terminating = lambda _: {}["secret"]
     await desk.tell(notice())
     assert desk.writer.failed == 1
-    assert desk.lines == [{"event": "event lost", "subject": "Denied", "fault": "KeyError"}]
+    assert desk.lines == [{"event": "event_lost", "subject": "Denied", "fault": "KeyError"}]
 
 
 async def test_long_texts_are_cut_between_characters(client: Any, desk: Desk) -> None:

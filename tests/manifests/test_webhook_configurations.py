@@ -77,7 +77,7 @@ def test_every_entry_is_quick_free_of_side_effects_and_follows_equivalents(hooks
         ("gpu.validate.gpufence.io", [CREATE, DEBUG], "Fail"),
         ("void.validate.gpufence.io", [CREATE, DEBUG], "Ignore"),
         ("update.validate.gpufence.io", [UPDATE], "Ignore"),
-        ("policy.validate.gpufence.io", [(BOTH, ("gpupolicies",))], "Ignore"),
+        ("policy.validate.gpufence.io", [((*BOTH, "DELETE"), ("gpupolicies",))], "Ignore"),
         (
             "template.validate.gpufence.io",
             [(BOTH, ("daemonsets", "deployments", "statefulsets")), (BOTH, ("cronjobs", "jobs"))],

@@ -155,7 +155,7 @@ async def test_the_log_says_once_that_the_sink_fails_and_never_what_it_was_given
     async with running(desk):
         await desk.drained()
     assert desk.lines == [
-        {"event": "not delivered", "subject": "the log", "items": 1, "held": 1, "fault": "Away"}
+        {"event": "not_delivered", "subject": "the log", "items": 1, "held": 1, "fault": "Away"}
     ]
 
 
@@ -199,7 +199,7 @@ async def test_items_that_nobody_takes_are_given_up_and_leave_a_gap_before_the_o
     assert desk.taken == [("gap", 2), 2]
     assert (desk.outbox.failed, desk.outbox.delivered, desk.outbox.dropped) == (2, 1, 0)
     assert 100 <= desk.now <= 200 + LONGEST_SECONDS
-    assert {"event": "given up", "subject": "the log", "items": 2} in desk.lines
+    assert {"event": "given_up", "subject": "the log", "items": 2} in desk.lines
 
 
 async def test_a_gap_that_nobody_takes_waits_and_its_count_is_not_lost():
@@ -234,7 +234,7 @@ async def test_a_fault_of_ours_never_reaches_who_puts_and_never_stops_the_queue(
     desk = Desk(weigh=lambda item: {}[item])
     assert not desk.outbox.put("a")
     assert desk.outbox.dropped == 1
-    assert desk.lines == [{"event": "not taken", "subject": "the log", "fault": "KeyError"}]
+    assert desk.lines == [{"event": "not_taken", "subject": "the log", "fault": "KeyError"}]
     other = Desk(capacity=1)
     other.outbox._gap = lambda _: {}["secret"]
     async with running(other):

@@ -11,8 +11,10 @@ from msgspec.structs import replace
 from kube.client import Client
 from kube.config import Connection
 from kube.events import EventWriter, Regarding, event_name
+from policy.default import DEFAULT_DOCUMENT
 from policy.load import load_policy
 from policy.problems import Problem
+from policy.unreadable import Unreadable
 from sandbox.apiserver import ApiServer
 from webhook.notices import NOTE_MAX, invalid_policy_notice, notice_of
 
@@ -141,18 +143,26 @@ def test_no_value_of_an_environment_variable_is_in_a_notice(noticed, container, 
     assert "hunter2" not in repr(notice)
 
 
+IN_FORCE = load_policy(DEFAULT_DOCUMENT).policy
 PROBLEMS = (Problem("spec.profile", "no such profile", "'loose'", "Use baseline or restricted."),)
 
 
 def test_a_bad_policy_is_told_on_its_object_with_what_stays_in_force():
-    notice = invalid_policy_notice("u-policy", PROBLEMS, "0123abcd")
+    notice = invalid_policy_notice("u-policy", PROBLEMS, IN_FORCE)
     assert notice.regarding == Regarding(
         api_version="gpufence.io/v1alpha1", kind="GpuPolicy", name="default", uid="u-policy"
     )
     assert (notice.type, notice.reason) == ("Warning", "InvalidPolicy")
     assert notice.note == (
-        "The last good policy stays in force, version 0123abcd: this one has 1 problem. "
+        f"The last good policy stays in force, version {IN_FORCE.version}: this one has 1 problem. "
         "spec.profile: no such profile (found 'loose'). Fix: Use baseline or restricted."
+    )
+
+
+def test_a_bad_policy_with_none_before_it_is_told_as_that():
+    notice = invalid_policy_notice("u", PROBLEMS, Unreadable("none"))
+    assert notice.note.startswith(
+        "No policy is in force, and this replica is not ready: this one has 1 problem."
     )
 
 
@@ -169,7 +179,7 @@ async def test_the_api_takes_the_events(noticed):
         )
         await client.create("/api/v1/namespaces", {"kind": "Namespace", "metadata": {"name": "vision"}})
         writer.emit(noticed(name="é" * 900, **PRIVILEGED))
-        writer.emit(invalid_policy_notice("u-policy", PROBLEMS * 100, "v"))
+        writer.emit(invalid_policy_notice("u-policy", PROBLEMS * 100, IN_FORCE))
         task = asyncio.create_task(writer.run())
         async with asyncio.timeout(20):
             await writer.drained()
@@ -183,13 +193,13 @@ async def test_the_api_takes_the_events(noticed):
 
 
 def test_other_problems_of_a_policy_are_another_event():
-    first = invalid_policy_notice("u", PROBLEMS, "v")
-    same = invalid_policy_notice("u", PROBLEMS, "v")
-    other = invalid_policy_notice("u", [replace(PROBLEMS[0], path="spec.rules")], "v")
+    first = invalid_policy_notice("u", PROBLEMS, IN_FORCE)
+    same = invalid_policy_notice("u", PROBLEMS, IN_FORCE)
+    other = invalid_policy_notice("u", [replace(PROBLEMS[0], path="spec.rules")], IN_FORCE)
     assert event_name(first) == event_name(same) != event_name(other)
 
 
 def test_many_problems_are_cut_to_what_an_event_holds():
-    notice = invalid_policy_notice("u", PROBLEMS * 100, "v")
+    notice = invalid_policy_notice("u", PROBLEMS * 100, IN_FORCE)
     assert len(notice.note.encode()) <= NOTE_MAX
     assert "this one has 100 problems" in notice.note

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 
 import aiohttp
 import pytest
@@ -104,8 +106,12 @@ async def test_a_pod_has_a_record_of_its_patch_and_one_of_the_decision_joined_by
         answer = await webhook.review(body)
         body["request"]["object"] = patched(answer, body["request"]["object"])
         await webhook.review(body, "validate")
-    patch, decision, closing = webhook.sink.records
-    assert (patch.endpoint, decision.endpoint, closing.kind) == ("mutate", "validate", "closing")
+    begun, patch, decision, closing = webhook.sink.records
+    assert (begun.kind, closing.kind) == ("policy_in_force", "closing")
+    assert (patch.endpoint, decision.endpoint) == ("mutate", "validate")
+    assert begun.policy_version == decision.policy_version
+    assert len({record.writer for record in webhook.sink.records}) == 1
+    assert begun.writer.endswith(f"/{os.getpid()}")
     assert patch.patch
     assert not decision.patch
     assert patch.decision == decision.decision == answer["auditAnnotations"]["decision"]
@@ -119,7 +125,7 @@ async def test_a_dry_run_is_counted_and_not_recorded(told, review):
         metrics = await webhook.metrics()
         assert metrics["gpufence_admission_dry_runs_total", "mutate"] == 1
         assert metrics["gpufence_admission_decisions_total", "mutate", "allow"] == 0
-    assert [record.kind for record in webhook.sink.records] == ["closing"]
+    assert [record.kind for record in webhook.sink.records] == ["policy_in_force", "closing"]
 
 
 async def test_a_sink_that_fails_keeps_no_answer_and_gets_the_records_later(told, review):
@@ -130,7 +136,7 @@ async def test_a_sink_that_fails_keeps_no_answer_and_gets_the_records_later(told
         webhook.sink.fail = False
 
         async def delivered():
-            return len(webhook.sink.records) == 3
+            return sum(record.kind == "admission" for record in webhook.sink.records) == 3
 
         await webhook.until(delivered)
 
@@ -233,3 +239,66 @@ async def test_a_policy_that_cannot_be_put_in_force_is_an_event_on_it(told):
         assert event["regarding"]["uid"] == uid
         assert event["reason"] == "InvalidPolicy"
         assert f"version {webhook.server.inputs.version}" in event["note"]
+
+
+async def test_every_policy_that_comes_into_force_and_the_request_for_it_are_recorded(told, review):
+    request = {
+        "resource": {"group": "gpufence.io", "version": "v1alpha1", "resource": "gpupolicies"},
+        "namespace": "",
+        "name": "default",
+    }
+    document = policy_document("default")
+    async with told(watching=True) as webhook:
+        await webhook.review(review(**request, operation="CREATE", object=document), "validate")
+        async with webhook.session.post(webhook.api.url + POLICIES, json=document) as answer:
+            assert answer.status == 201
+
+        async def restricted():
+            return webhook.server.inputs.policy.profile == "restricted"
+
+        await webhook.until(restricted)
+        deleted = review(**request, operation="DELETE", object=None, oldObject=document)
+        answer = await webhook.review(deleted, "validate")
+        assert answer["allowed"]
+        assert "the built-in policy is in force" in answer["warnings"][0]
+    kinds = [(record.kind, record.operation) for record in webhook.sink.records]
+    assert kinds == [
+        ("policy_in_force", ""),
+        ("policy_change", "CREATE"),
+        ("policy_in_force", ""),
+        ("policy_change", "DELETE"),
+        ("closing", ""),
+    ]
+    first, asked, second, gone, _ = webhook.sink.records
+    assert first.notes == ("the built-in policy",)
+    assert asked.policy_version == second.policy_version
+    assert gone.subject.kind == "GpuPolicy"
+
+
+def policy_document(name):
+    return {
+        "apiVersion": "gpufence.io/v1alpha1",
+        "kind": "GpuPolicy",
+        "metadata": {"name": name},
+        "spec": {"profile": "restricted"},
+    }
+
+
+async def test_a_certificate_that_ends_while_it_serves_is_said(settings, capsys):
+    at, heard = {"now": datetime.now(UTC)}, []
+    async with running(settings(), clock=lambda: at["now"], sink=Sink()):
+        at["now"] = datetime(2099, 1, 1, tzinfo=UTC)
+        while "ended at" not in "".join(heard):
+            heard += capsys.readouterr()
+            await asyncio.sleep(0.01)
+    assert "not_ready" in "".join(heard)
+
+
+async def test_a_policy_of_another_name_is_said_to_be_ignored(told, capsys):
+    heard = []
+    async with told(watching=True) as webhook:
+        async with webhook.session.post(webhook.api.url + POLICIES, json=policy_document("mine")) as answer:
+            assert answer.status == 201
+        while "policy_ignored" not in "".join(heard):
+            heard += capsys.readouterr()
+            await asyncio.sleep(0.01)
