@@ -226,7 +226,7 @@ def test_no_two_ids_are_read_as_the_same_value(resource, ids):
 
 @given(written, written)
 def test_no_two_devices_are_read_as_one(one, other):
-    left, right = physical(one[1]), physical(other[1])
+    left, right = (physical(parse(NVIDIA, pair[0])) for pair in (one, other))
     if isinstance(left, Unreadable) or isinstance(right, Unreadable):
         return
     assert (left == right) == (_device(one[0]) == _device(other[0]))
