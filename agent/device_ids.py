@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -72,16 +73,23 @@ def parse(resource: str, device_id: str, table: tuple[Entry, ...] | None = None)
     Unreadable where no row matches, and where the row's plugin writes no such id. A plugin of one's own is one row
     more: `parse(resource, device_id, (Entry("example.com/gpu", by_index), *TABLE))`.
     """
-    name = (
-        resource.lower()
-    )  # NOT_GPU is in lower case, and no plugin's name differs from another only in case
-    row = next((row for row in table or TABLE if fnmatchcase(name, row.resources)), None)
+    row = _built_in_row(resource) if table is None else _row(resource, table)
     if row is None:
         return Unreadable(f"no device plugin is known for the resource {shown(resource)}")
     found = row.parser(device_id) if len(device_id) <= LONGEST_ID else None
     if found is None:
         return Unreadable(f"no known plugin of {shown(resource)} writes the device id {shown(device_id)}")
     return found
+
+
+def _row(resource: str, table: tuple[Entry, ...]) -> Entry | None:
+    # NOT_GPU is in lower case: admins name those resources themselves.
+    return next((row for row in table if fnmatchcase(resource.lower(), row.resources)), None)
+
+
+@lru_cache(maxsize=256)  # a node has a handful of resources, and hundreds of ids of each
+def _built_in_row(resource: str) -> Entry | None:
+    return _row(resource, TABLE)
 
 
 def by_nvidia_uuid(device_id: str) -> Gpu | MigSlice | MigInstance | None:

@@ -10,10 +10,11 @@ the environment that the plugin set; it is never kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from agent.kubelet.bounded import decode_part, decode_text
 from policy.text import shown
 from policy.unreadable import Unreadable
 
@@ -22,9 +23,13 @@ if TYPE_CHECKING:
 
 # An entry takes about 400 bytes, mostly AllocResp (2 kB with many mounts); 500 pods with four entries make 4 MB.
 MAX_BYTES: Final = 8 * 1024 * 1024
+# 500 pods with 64 ids each, all of them registered too, make about 100,000.
+MAX_ELEMENTS: Final = 250_000
 
 # What kinds of containers have entries; ephemeral ones may not request resources.
 COVERS: Final[frozenset[ContainerKind]] = frozenset({"init", "sidecar", "app"})
+
+_WHAT: Final = "the checkpoint"
 
 NO_TOPOLOGY: Final = -1  # the key that the kubelet writes for a device without a NUMA node
 
@@ -93,16 +98,14 @@ class _Entry(msgspec.Struct):
 
 def read_checkpoint(text: bytes) -> Checkpoint | Unreadable:
     """Return the checkpoint; Unreadable where the text as a whole is none. Never raises."""
-    if len(text) > MAX_BYTES:
-        return Unreadable(f"the checkpoint has {len(text)} bytes, more than {MAX_BYTES}")
-    outer = _decode(text, _Outer)
+    outer = decode_text(text, _Outer, _WHAT, max_bytes=MAX_BYTES, max_elements=MAX_ELEMENTS)
     if isinstance(outer, Unreadable):
         return outer
-    data = _decode(outer.Data, _Data)
+    data = decode_part(outer.Data, _Data, _WHAT)
     if isinstance(data, Unreadable):
         return data
-    checksum = _decode(outer.Checksum, int)
-    boot_id = _decode(outer.BootID, str | None)
+    checksum = decode_part(outer.Checksum, int, _WHAT)
+    boot_id = decode_part(outer.BootID, str | None, _WHAT)
     return Checkpoint(
         tuple(_allocation(raw) for raw in data.PodDeviceEntries or ()),
         _registered(data.RegisteredDevices),
@@ -111,18 +114,8 @@ def read_checkpoint(text: bytes) -> Checkpoint | Unreadable:
     )
 
 
-def _decode(raw: bytes | msgspec.Raw, shape: Any) -> Any:
-    """Return the value, or Unreadable; msgspec's texts name positions and types, never values."""
-    try:
-        return msgspec.json.decode(raw, type=shape)
-    except RecursionError:
-        return Unreadable("the checkpoint is nested too deeply")
-    except (msgspec.DecodeError, ValueError) as error:  # a ValueError where a string is not UTF-8
-        return Unreadable(f"the checkpoint cannot be read: {error}")
-
-
 def _allocation(raw: msgspec.Raw) -> Allocation | Unreadable:
-    entry = _decode(raw, _Entry)
+    entry = decode_part(raw, _Entry, _WHAT)
     if isinstance(entry, Unreadable):
         return entry
     if not (entry.PodUID and entry.ContainerName and entry.ResourceName):
@@ -163,14 +156,14 @@ def _node(key: str) -> int | None:
 
 
 def _registered(raw: msgspec.Raw) -> tuple[Registered, ...] | Unreadable:
-    written = _decode(raw, dict[str, msgspec.Raw] | None)
+    written = decode_part(raw, dict[str, msgspec.Raw] | None, _WHAT)
     if isinstance(written, Unreadable):
         return written
     return tuple(Registered(name, _ids(ids)) for name, ids in sorted((written or {}).items()))
 
 
 def _ids(raw: msgspec.Raw) -> tuple[str, ...] | Unreadable:
-    ids = _decode(raw, list[str] | None)
+    ids = decode_part(raw, list[str] | None, _WHAT)
     if isinstance(ids, Unreadable):
         return ids
     return (

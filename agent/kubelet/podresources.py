@@ -21,11 +21,12 @@ The answer is no list of live users, and the values say so rather than hide it:
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from agent.devices import DraDevice
+from agent.kubelet.bounded import decode_part, decode_text
 from policy.text import shown
 from policy.unreadable import Unreadable
 
@@ -38,6 +39,9 @@ COVERS: Final[frozenset[ContainerKind]] = frozenset({"app", "sidecar"})
 
 # A pod with one GPU takes about 300 bytes; 500 pods with 64 replicas each take about 10 MB.
 MAX_BYTES: Final = 32 * 1024 * 1024
+# The same pods make about 100,000.
+MAX_ELEMENTS: Final = 500_000
+_WHAT: Final = "the answer of PodResources"
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -195,30 +199,19 @@ class _Answer(msgspec.Struct, forbid_unknown_fields=True):
 
 def read_listing(text: bytes) -> Listing | Unreadable:
     """Return the listing; Unreadable where the text as a whole is none. Never raises."""
-    if len(text) > MAX_BYTES:
-        return Unreadable(f"the answer of PodResources has {len(text)} bytes, more than {MAX_BYTES}")
-    answer = _decode(text, _Answer)
+    answer = decode_text(text, _Answer, _WHAT, max_bytes=MAX_BYTES, max_elements=MAX_ELEMENTS)
     if isinstance(answer, Unreadable):
         return answer
     return listing(_pod(raw) for raw in answer.pod_resources or ())
 
 
-def _decode(raw: bytes | msgspec.Raw, shape: Any) -> Any:
-    try:
-        return msgspec.json.decode(raw, type=shape)
-    except RecursionError:
-        return Unreadable("the answer of PodResources is nested too deeply")
-    except (msgspec.DecodeError, ValueError) as error:  # a ValueError where a string is not UTF-8
-        return Unreadable(f"the answer of PodResources cannot be read: {error}")
-
-
 def _pod(raw: msgspec.Raw) -> Pod | Unreadable:
-    pod = _decode(raw, _Pod)
+    pod = decode_part(raw, _Pod, _WHAT)
     if isinstance(pod, Unreadable):
         return pod
     if not (pod.name and pod.namespace):
         return Unreadable("a pod of PodResources lacks its name or namespace")
-    written = _decode(pod.containers, list[_Container] | None)
+    written = decode_part(pod.containers, list[_Container] | None, _WHAT)
     containers = written if isinstance(written, Unreadable) else _all_of(written or [])
     return Pod(pod.namespace, pod.name, containers)
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from agent.kubelet.checkpoint import (
     COVERS,
     MAX_BYTES,
+    MAX_ELEMENTS,
     NO_TOPOLOGY,
     Allocation,
     Checkpoint,
@@ -100,6 +101,13 @@ class TestForms:
 
 
 class TestUnknown:
+    def test_more_elements_than_a_node_can_have_are_counted_and_not_made(self):
+        found = read_checkpoint(
+            b'{"Data":{"PodDeviceEntries":[' + b"{}," * MAX_ELEMENTS + b'{}],"RegisteredDevices":{}}}'
+        )
+        assert isinstance(found, Unreadable)
+        assert "elements" in found.reason
+
     @pytest.mark.parametrize(
         "text",
         [b"", b"null", b"{}", b"[]", b'{"Data":null}', b'{"Data":{}}', b'{"Data":{"PodDeviceEntries":[]}}',

@@ -15,6 +15,7 @@ from agent.devices import DraDevice, physical
 from agent.kubelet.podresources import (
     COVERS,
     MAX_BYTES,
+    MAX_ELEMENTS,
     Claim,
     Container,
     Held,
@@ -145,6 +146,11 @@ class TestTraps:
 
 
 class TestUnknown:
+    def test_more_elements_than_a_node_can_have_are_counted_and_not_made(self):
+        found = read_listing(b'{"pod_resources": [' + b"{}," * (MAX_ELEMENTS + 1) + b"{}]}")
+        assert isinstance(found, Unreadable)
+        assert "elements" in found.reason
+
     @pytest.mark.parametrize(
         "text",
         [b"", b"null", b"[]", b"{", b'{"podResources": []}', b'{"pod_resources": {}}', b'{"pod_resources": "\xff"}',
