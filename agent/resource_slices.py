@@ -52,7 +52,7 @@ class _Slice(msgspec.Struct, frozen=True):
 
 
 def resolve(device: DraDevice, slices: Iterable[object]) -> Resolution:
-    """Return what the device is, by the ResourceSlices (raw JSON, of any version of the API).
+    """Return what the device is, by the ResourceSlices of its node (raw JSON, resource.k8s.io/v1alpha3 or later).
 
     Of a pool only the slices of the highest generation count; older ones are about to be deleted. A device that a
     pool which is not wholly published does not name is Unreadable, as is one that two slices name differently.

@@ -100,6 +100,11 @@ class Listing(msgspec.Struct, frozen=True):
     pods: tuple[Pod, ...]
     unreadable: tuple[Unreadable, ...] = ()
 
+    @property
+    def complete(self) -> bool:
+        """Whether every pod could be read: only then are the holders of a device all of them."""
+        return not self.unreadable and not any(isinstance(pod.containers, Unreadable) for pod in self.pods)
+
 
 class Holder(msgspec.Struct, frozen=True, order=True):
     """A container that is listed with a device."""
@@ -117,7 +122,7 @@ def container(
     for resource, some in devices:
         ids[resource].update(some)
     held = tuple(Held(resource, tuple(sorted(ids[resource]))) for resource in sorted(ids) if ids[resource])
-    return Container(name, held, tuple(sorted(claims, key=lambda claim: (claim.namespace, claim.name))))
+    return Container(name, held, tuple(sorted(claims, key=_claim_order)))
 
 
 def listing(pods: Iterable[Pod | Unreadable]) -> Listing:
@@ -128,11 +133,14 @@ def listing(pods: Iterable[Pod | Unreadable]) -> Listing:
             readable.append(_sorted(pod))
         else:
             unreadable.append(pod)
-    return Listing(tuple(sorted(readable, key=_order)), tuple(unreadable))
+    return Listing(tuple(sorted(readable, key=_order)), tuple(sorted(unreadable, key=repr)))
 
 
 def holders(answer: Listing) -> dict[tuple[str, str], tuple[Holder, ...]]:
-    """Return, for each (resource, id), the containers that are listed with it, sorted. Pods may be finished."""
+    """Return, for each (resource, id), the containers that are listed with it, sorted.
+
+    Their pods may be finished, and there may be more of them unless the listing is `complete`.
+    """
     found: defaultdict[tuple[str, str], set[Holder]] = defaultdict(set)
     for holder, one in _containers(answer):
         for held in one.held:
@@ -232,7 +240,7 @@ def _all_of(written: list[_Container]) -> tuple[Container, ...] | Unreadable:
 def _claim(written: _DynamicResource) -> Claim:
     prepared = (_prepared(entry) for entry in written.claim_resources or ())
     # The kubelet goes through the drivers of a claim in the order of a Go map, which is none.
-    return Claim(written.claim_namespace, written.claim_name, tuple(sorted(prepared, key=_claim_order)))
+    return Claim(written.claim_namespace, written.claim_name, tuple(sorted(prepared, key=_prepared_order)))
 
 
 def _prepared(written: _ClaimResource) -> Prepared:
@@ -260,7 +268,15 @@ def _order(pod: Pod) -> tuple[str, str, str]:
     return pod.namespace, pod.name, repr(pod.containers)  # the last one for pods of one name
 
 
-def _claim_order(prepared: Prepared) -> tuple[str, str, str, str, tuple[str, ...]]:
+def _claim_order(claim: Claim) -> tuple[str, str, str]:
+    return (
+        claim.namespace,
+        claim.name,
+        repr(claim.prepared),
+    )  # the last one where a container names a claim twice
+
+
+def _prepared_order(prepared: Prepared) -> tuple[str, str, str, str, tuple[str, ...]]:
     names = prepared.names
     if isinstance(names, Unreadable):
         return "", "", "", "", prepared.cdi_so_far

@@ -224,6 +224,17 @@ def test_no_two_ids_are_read_as_the_same_value(resource, ids):
     assert len(set(found)) == len(found)
 
 
+@given(resources, written, st.data())
+def test_a_slip_in_one_character_is_another_device_or_unknown(resource, pair, data):
+    device_id = pair[0]
+    at = data.draw(st.integers(0, len(device_id)))
+    put = data.draw(st.sampled_from(["", "0", "1", "a", "A", "-", ":", "/", " ", "\n", "\u0660"]))
+    cut = data.draw(st.integers(0, 1))
+    other = device_id[:at] + put + device_id[at + cut :]
+    read = parse(resource, other)
+    assert other == device_id or isinstance(read, Unreadable) or read != parse(resource, device_id)
+
+
 @given(written, written)
 def test_no_two_devices_are_read_as_one(one, other):
     left, right = (physical(parse(NVIDIA, pair[0])) for pair in (one, other))

@@ -167,6 +167,7 @@ class TestUnknown:
         found = read({"containers": []}, 7, pod("p"))
         assert [one.name for one in found.pods] == ["p"]
         assert len(found.unreadable) == 2
+        assert not found.complete
 
     @pytest.mark.parametrize(
         "wrong",
@@ -186,6 +187,8 @@ class TestUnknown:
         assert isinstance(bad.containers, Unreadable)
         assert other.containers == (Container("c", (Held(GPU, (A,)),)),)
         assert holders(found) == {(GPU, A): (Holder("team", "good", "c"),)}
+        assert not found.complete
+        assert read(pod("good", good)).complete
 
     def test_fields_of_later_kubelets_are_skipped(self):
         found = read({**pod("p"), "cpu_ids": [1, 2], "memory": [{"size": 4}], "later": {"a": 1}})
@@ -201,7 +204,7 @@ some_claims = st.lists(
         st.lists(st.builds(Prepared, st.builds(DraDevice, names, names, names, st.just("") | names)), max_size=1)
         .map(tuple),
     ),
-    max_size=2, unique_by=lambda claim: (claim.namespace, claim.name),
+    max_size=2,
 )  # fmt: skip
 containers = st.builds(container, names, some_devices, some_claims)
 pods = st.lists(
