@@ -1,4 +1,4 @@
-"""What the metrics of the webhook cost: one counted answer, one scrape, and the files of a worker.
+"""What telling of an answer costs: its record, the metrics, one scrape, and the files of a worker.
 
     make bench                     after the decision; about ten seconds
     python -m benchmarks.metrics   alone
@@ -13,6 +13,8 @@ import timeit
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from audit.identity import RANDOM_BYTES, record_id
+from audit.record import encode
 from benchmarks.decide import pod_of
 from policy.decide import mutate
 from policy.default import DEFAULT_DOCUMENT
@@ -23,6 +25,7 @@ from serve.metrics import exposition, new_registry
 from serve.shared_metrics import forget_worker, shared_directory
 from webhook.answer import Answered
 from webhook.metrics import WebhookMetrics
+from webhook.record import record_of
 from webhook.reviews import AdmissionRequest, AdmissionResponse
 
 if TYPE_CHECKING:
@@ -36,6 +39,8 @@ _WORKERS = 8
 def main() -> None:
     """Print the table."""
     answered = _answered()
+    cost, size = _recorded(answered)
+    print(f"a record:     made, bounded and encoded {cost:5.1f} us, {size} bytes")
     hits = len(answered.decision.hits) if answered.decision else 0
     registry = new_registry()
     metrics = WebhookMetrics(registry, "allow", ("policy", "namespaces"))
@@ -45,6 +50,18 @@ def main() -> None:
     print(f"              scrape {_best(lambda: exposition(registry), 20) / 1000:5.1f} ms, {_size(registry)}")
     with shared_directory() as shared:
         _several(shared, answered, hits)
+
+
+def _recorded(answered: Answered) -> tuple[float, int]:
+    """Return microseconds to make the record of an answer, and its bytes."""
+    at, random = datetime(2026, 1, 1, tzinfo=UTC), bytes(RANDOM_BYTES)
+
+    def make() -> bytes:
+        identifier = record_id(at, random)
+        record = record_of("mutate", answered, at=at, identifier=identifier, latency_micros=100)
+        return b"" if record is None else encode(record)
+
+    return _best(make), len(make())
 
 
 def _several(shared: Path, answered: Answered, hits: int) -> None:
