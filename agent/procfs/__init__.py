@@ -1,1 +1,0 @@
-"""What /proc says, as values: text in, values out."""
