@@ -171,6 +171,8 @@ async def running(
     """
     files, certificate = await asyncio.to_thread(load_files, settings, clock())
     async with AsyncExitStack() as stack:
+        opened = listeners or listen(settings)  # first: what cannot listen has nothing to record
+        stack.callback(opened.close)
         registry = new_registry()
         metrics = WebhookMetrics(registry, settings.fail_mode, () if files else COLLECTIONS)
         records = await _recording(stack, sink or LogSink(_to_stderr), clock)
@@ -184,8 +186,6 @@ async def running(
         inputs = Inputs(sources, certificate)
         stack.callback(lambda: records.closing(inputs.version))
         drain = Drain(metrics.refused)
-        opened = listeners or listen(settings)
-        stack.callback(opened.close)
         server = Server(opened, inputs, drain, metrics, records, clock)
         state = State(metrics, inputs, drain, records, events)
         state.report(clock())

@@ -115,16 +115,15 @@ class Records:
 
 
 class Telling:
-    """Tells of answers. Called behind each, once it is on its way."""
+    """Tells of answers."""
 
     def __init__(self, metrics: WebhookMetrics, records: Records, events: EventWriter | None) -> None:
         self._metrics = metrics
         self._records = records
         self._events = events
         self._log = logger("webhook")
-        self._in_detail = self._log.is_enabled_for(
-            logging.DEBUG
-        )  # said once: the line of an allowed pod is not free
+        # Asked once: to make a line of an allowed pod that nobody sees would cost as much as its metrics.
+        self._in_detail = self._log.is_enabled_for(logging.DEBUG)
 
     def answered(self, endpoint: Endpoint, answered: Answered, seconds: float) -> None:
         """Tell of an answer that came so many seconds after the head of its request."""
