@@ -38,7 +38,7 @@ async def closed(reader):
     "sent", [b"P", b"POST /mutate HTTP/1.1\r\nHost: h\r\n", b"GET /healthz HTTP/1.1\r\nHost: h"]
 )
 async def test_a_request_whose_head_does_not_arrive_ends_its_connection(settings, trusting, sent):
-    async with running(settings(request_timeout_seconds=0.05)) as server, asyncio.timeout(10):
+    async with running(settings(request_timeout_seconds=0.4)) as server, asyncio.timeout(10):
         reader, writer = await connect(server, trusting)
         writer.write(sent)
         assert await closed(reader) == b""
@@ -46,7 +46,7 @@ async def test_a_request_whose_head_does_not_arrive_ends_its_connection(settings
 
 
 async def test_a_client_that_sends_its_head_byte_by_byte_gets_no_more_time(settings, trusting):
-    async with running(settings(request_timeout_seconds=0.05)) as server, asyncio.timeout(10):
+    async with running(settings(request_timeout_seconds=0.4)) as server, asyncio.timeout(10):
         reader, writer = await connect(server, trusting)
         end = asyncio.create_task(closed(reader))
         writer.write(b"GET /")
@@ -58,7 +58,7 @@ async def test_a_client_that_sends_its_head_byte_by_byte_gets_no_more_time(setti
 
 
 async def test_a_connection_that_never_says_hello_is_closed(settings):
-    async with running(settings(request_timeout_seconds=0.05)) as server, asyncio.timeout(10):
+    async with running(settings(request_timeout_seconds=0.4)) as server, asyncio.timeout(10):
         reader, writer = await asyncio.open_connection(server.address.host, server.address.port)
         assert await closed(reader) == b""
         writer.close()
