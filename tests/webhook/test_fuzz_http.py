@@ -53,7 +53,7 @@ def _restored():
 
 @pytest.fixture
 def target(settings, files):
-    """Run a webhook: `async with target() as where`. Bodies that do not come cost half a second here, far above what a busy machine takes."""
+    """Run a webhook: `async with target() as where`. A body that does not come costs half a second."""
 
     @asynccontextmanager
     async def run(**overrides):
