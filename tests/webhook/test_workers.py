@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
+from soak.server import tree
+
 PROGRAM = "import sys; from cli.webhook import app; app(sys.argv[1:])"
 
 
@@ -39,10 +41,7 @@ class Process:
         return found
 
     def workers(self):
-        listed = subprocess.run(
-            ["ps", "-o", "pid=", "--ppid", str(self.popen.pid)], capture_output=True, text=True, check=False
-        )
-        return {int(pid) for pid in listed.stdout.split()}
+        return set(tree(self.popen.pid)) - {self.popen.pid}
 
 
 @contextmanager
