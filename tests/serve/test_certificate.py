@@ -47,7 +47,9 @@ async def handshake(server, trusting):
 async def test_every_handshake_of_a_listener_gets_the_newest_certificate(put, tmp_path, now):
     old = put("old")
     served = ServedCertificate(tmp_path, now)
-    async with await asyncio.start_server(lambda *_: None, "127.0.0.1", ssl=served.context) as server:
+    async with await asyncio.start_server(
+        lambda _, writer: writer.close(), "127.0.0.1", ssl=served.context
+    ) as server:
         await handshake(server, old)
         new = put("new")
         await handshake(server, old)  # nobody has looked

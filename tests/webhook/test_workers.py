@@ -41,7 +41,10 @@ class Process:
         return found
 
     def workers(self):
-        return set(tree(self.popen.pid)) - {self.popen.pid}
+        try:
+            return set(tree(self.popen.pid)) - {self.popen.pid}
+        except FileNotFoundError:  # it has ended
+            return set()
 
 
 @contextmanager
