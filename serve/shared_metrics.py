@@ -12,6 +12,7 @@ Facts, from its source (values.py, multiprocess.py, mmap_dict.py of 0.26):
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import struct
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
 _VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+_PREFIX = "gpufence-metrics-"
+_FRESH_SECONDS = 60.0  # one that is so young may not have been locked yet
 _DEAD = "dead"  # in place of a pid, in the names of the files with what dead workers counted
 _EDITION = "edition"  # a file with a number that is odd while files are folded
 _NUMBER = struct.Struct("<q")
@@ -54,11 +57,16 @@ def shared_directory(below: Path | None = None) -> Iterator[Path]:
     emptyDir of medium Memory) is best. WorldError where it cannot be made.
     """
     try:
-        made = Path(tempfile.mkdtemp(prefix="gpufence-metrics-", dir=below))
+        made = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=below))
         _write_edition(made, 0)
+        held = os.open(made, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(
+            held, fcntl.LOCK_SH
+        )  # the workers inherit it: the directory is in use while any of them lives
     except OSError as error:
         where = f" in {below}" if below else ""  # else the error names the places that were tried
         raise WorldError(f"cannot make a directory for metrics{where}: {error.strerror}") from error
+    _clear_away(made.parent)
     before, chosen = os.environ.get(_VARIABLE), values.ValueClass
     os.environ[_VARIABLE] = str(made)
     # The choice that the library makes at its import, made again: else the order of imports somewhere in the
@@ -72,6 +80,21 @@ def shared_directory(below: Path | None = None) -> Iterator[Path]:
         if before is not None:
             os.environ[_VARIABLE] = before
         shutil.rmtree(made, ignore_errors=True)
+        os.close(held)
+
+
+def _clear_away(place: Path, now: Callable[[], float] = time.time) -> None:
+    """Remove what parents left that were killed: a container that restarts again and again would fill its /tmp."""
+    for left in place.glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            found = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                stat = os.fstat(found)
+                if stat.st_uid == os.geteuid() and now() - stat.st_mtime > _FRESH_SECONDS:
+                    fcntl.flock(found, fcntl.LOCK_EX | fcntl.LOCK_NB)  # refused while anybody uses it
+                    shutil.rmtree(left, ignore_errors=True)
+            finally:
+                os.close(found)
 
 
 def restore(shared: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from policy.errors import WorldError
 from serve.metrics import exposition, new_registry
-from serve.shared_metrics import SharedMetrics, UnsettledError, forget_worker, shared_directory
+from serve.shared_metrics import SharedMetrics, UnsettledError, forget_worker, restore, shared_directory
 
 ROOT = Path(__file__).parents[2]
 # A parent as in production: it has everything imported before it asks for the directory, then forks. Commands come
@@ -266,3 +267,40 @@ class TestWithoutWorkers:
         with shared_directory(tmp_path) as shared:
             assert forget_worker(1, shared)
             assert exposition(new_registry(), shared)[0] == b""
+
+
+class TestWhatAKilledParentLeft:
+    def test_is_removed_by_the_next_one(self, tmp_path):
+        left = tmp_path / "gpufence-metrics-left"
+        left.mkdir()
+        (left / "counter_1.db").write_bytes(b"x")
+        old(left)
+        with shared_directory(tmp_path) as made:
+            assert [path.name for path in tmp_path.iterdir()] == [made.name]
+
+    def test_stays_while_it_is_in_use_or_young_or_somebody_elses_file(self, tmp_path):
+        young = tmp_path / "gpufence-metrics-young"
+        young.mkdir()
+        file = tmp_path / "gpufence-metrics-file"
+        file.touch()
+        link = tmp_path / "gpufence-metrics-link"
+        link.symlink_to(tmp_path)
+        with shared_directory(tmp_path) as first:
+            old(first)
+            with shared_directory(tmp_path):
+                assert first.exists()
+        assert young.exists()
+        assert file.exists()
+        assert link.is_symlink()
+
+
+def old(path):
+    os.utime(path, (0, 0))
+
+
+def test_a_directory_that_something_removed_is_made_again(tmp_path):
+    with shared_directory(tmp_path) as shared:
+        shutil.rmtree(shared)
+        restore(shared)
+        assert exposition(new_registry(), shared)[0] == b""
+        assert shared.stat().st_mode & 0o777 == 0o700
