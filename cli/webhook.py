@@ -35,8 +35,8 @@ def run(
 ) -> None:
     """Answer AdmissionReviews over TLS at /mutate and /validate until SIGTERM; SIGHUP reads the files again.
 
-    Prints `gpufence webhook ready on URL` on stdout once it answers; its log and its records go to stderr. Exit status 2:
-    settings, policy, namespaces or certificates cannot be used, and every problem is on stderr.
+    Prints `gpufence webhook ready on URL` on stdout once it answers; its log and its records go to stderr. Exit
+    status 2: settings, policy, namespaces or certificates cannot be used, and every problem is on stderr.
     """
     import os
     import signal
