@@ -12,7 +12,7 @@ from aiohttp import web
 from kube.client import Client, Limits, Page
 from kube.config import Connection
 from kube.errors import Unreachable
-from kube.watch import Cache
+from kube.watch import PAGES_MAX, Cache
 from policy.unreadable import Unreadable
 from sandbox.apiserver.resources import find
 
@@ -361,3 +361,29 @@ async def test_the_pause_grows_however_long_each_attempt_takes_to_fail(seconds):
     with pytest.raises(asyncio.CancelledError):
         await cache.run()
     assert pauses[-1] > 15
+
+
+async def test_a_list_that_never_ends_is_given_up():
+    asked, log = [], []
+
+    class Endless:
+        async def list_page(self, *_, **__):
+            asked.append(1)
+            return Page([], "1", "more")
+
+    async def sleep(_):
+        raise asyncio.CancelledError
+
+    cache = Cache(
+        Endless(),
+        "/x",
+        lambda obj: obj,
+        log=lambda _, **fields: log.append(fields),
+        random=Random(1),
+        sleep=sleep,
+    )
+    with pytest.raises(asyncio.CancelledError):
+        await cache.run()
+    assert len(asked) == PAGES_MAX
+    assert "more than 2000 pages" in log[0]["fault"]
+    assert not cache.synced

@@ -217,3 +217,27 @@ async def test_an_object_without_a_namespace_has_its_events_in_default(client: A
     (event,) = await _events(client)
     assert event["metadata"]["namespace"] == "default"
     assert event["regarding"] == {"apiVersion": "v1", "kind": "Node", "name": "gpu-1"}
+
+
+async def test_those_about_objects_without_a_namespace_are_not_displaced_by_tenants_of_default(
+    client: Any, desk: Desk
+) -> None:
+    await desk.tell(*[notice(name=f"o{number}") for number in range(30)])
+    assert desk.writer.dropped["rate"] == 20
+    regarding = Regarding(api_version="gpufence.io/v1alpha1", kind="GpuPolicy", name="default", uid="u-2")
+    texts = {"reason": "InvalidPolicy", "action": "Refuse", "note": "no"}
+    await desk.tell(Notice(regarding=regarding, key="k", type="Warning", **texts))
+    assert "InvalidPolicy" in {event["reason"] for event in await _events(client)}
+
+
+async def test_a_namespace_is_one_part_of_the_path_whatever_it_holds() -> None:
+    paths: list[str] = []
+
+    class Listening:
+        async def create(self, path: str, _: Any) -> Any:
+            paths.append(path)
+            return {"metadata": {"resourceVersion": "1"}}
+
+    async with _desk(Listening()) as desk:
+        await desk.tell(notice(namespace="x/../../nodes?a="))
+    assert paths == ["/apis/events.k8s.io/v1/namespaces/x%2F..%2F..%2Fnodes%3Fa%3D/events"]

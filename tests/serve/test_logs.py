@@ -98,3 +98,32 @@ def test_an_error_raised_on_purpose_says_what_it_says():
 
 def test_an_error_without_a_place_is_still_described():
     assert describe_fault(KeyError(SECRET)) == "KeyError"
+
+
+class Broken:
+    """A stream whose disk is full, or whose reader has gone."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def write(self, _text):
+        raise self.error
+
+    def flush(self):
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left"), BrokenPipeError(32, "gone"), ValueError("closed")]
+)
+def test_a_log_that_cannot_be_written_ends_nothing(monkeypatch, error):
+    monkeypatch.setattr("sys.stderr", Broken(error))
+    configure("info", "json")
+    logger("part").error("lost")
+    logging.getLogger("aiohttp.server").error("lost too")
+
+
+def test_a_process_without_stderr_logs_nowhere(monkeypatch):
+    monkeypatch.setattr("sys.stderr", None)
+    configure("info", "json")
+    logger("part").error("lost")

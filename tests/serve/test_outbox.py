@@ -310,3 +310,14 @@ def test_every_item_is_delivered_once_in_order_or_counted_as_lost(
         assert outbox.depth == 0
 
     asyncio.run(scenario())
+
+
+async def test_the_last_item_comes_behind_the_gap_for_what_was_lost_and_finds_room_in_a_full_queue():
+    desk = Desk(weigh=lambda _: 1, capacity=2)
+    for item in "abcd":
+        desk.outbox.put(item)
+    desk.outbox.put_last("closing")
+    task = asyncio.create_task(desk.outbox.run())
+    await desk.drained()
+    task.cancel()
+    assert desk.taken == ["a", "b", ("gap", 2), "closing"]

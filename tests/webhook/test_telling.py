@@ -302,3 +302,18 @@ async def test_a_policy_of_another_name_is_said_to_be_ignored(told, capsys):
         while "policy_ignored" not in "".join(heard):
             heard += capsys.readouterr()
             await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("where", ["name", "namespace", "container", "label"])
+async def test_names_of_megabytes_fill_neither_the_log_nor_the_answer(told, review, pod, capsys, where):
+    """Names are validated only after mutation, and one such pod would flush the records of others out of the log."""
+    long = "\N{PILE OF POO}" * 20_000
+    raw = pod(**PRIVILEGED, **({"name": long} if where == "container" else {}))
+    if where == "label":
+        raw["metadata"]["labels"] = {long: 5}
+    fields = {where: long} if where in {"name", "namespace"} else {}
+    async with told() as webhook:
+        answer = await webhook.review(review(object=raw, **fields))
+    told_of = "".join(capsys.readouterr())
+    assert len(told_of) < 30_000
+    assert len(str(answer)) < 30_000
