@@ -108,11 +108,11 @@ def build_app(
                 answered = answer_body(body, endpoint, terms)
             except NotAReviewError as error:
                 raise web.HTTPBadRequest(text=f"{error}\n") from error
-            seconds = time.perf_counter() - started
-            asyncio.get_running_loop().call_soon(
-                tell, endpoint, answered, seconds
-            )  # after the answer is written
-            return web.Response(body=encode(answered.response), content_type=_JSON)
+            response = web.Response(body=encode(answered.response), content_type=_JSON)
+            # Before the answer is written: what was decoded of a body must not wait for the next turn of the loop, and
+            # an answer that somebody got is counted, also by a worker that is killed right after it.
+            tell(endpoint, answered, time.perf_counter() - started)
+            return response
 
         return handle
 
